@@ -33,6 +33,7 @@ class Program:
     tool: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
+    status: int = 3
 
     def lacking(self, python: str) -> list[str]:
         """What an interpreter's environment has not."""
@@ -66,7 +67,7 @@ PROGRAMS = {
     "viztracer": Program("plain.py", ("viztracer",), tool=("viztracer", "--quiet", "-o", "trace.json")),
     "memray": Program("plain.py", ("memray",), tool=("memray", "run", "--quiet", "-o", "memory")),
     "scalene": Program("plain.py", ("scalene",), tool=("scalene", "--cpu", "--outfile", "profile", "---")),
-    "cProfile": Program("plain.py", tool=("cProfile", "-o", "profile")),
+    "cProfile": Program("plain.py", tool=("cProfile", "-o", "profile"), status=0),
     "500 threads": Program("many_threads.py"),
     "a timer's signal, 1 kHz": Program("timer_signal.py"),
 }
@@ -82,12 +83,16 @@ class FailedError(Exception):
 
 @dataclass(slots=True)
 class Run:
-    """What became of one run; `waits_ms` are how late the program came back from waits, by phase."""
+    """What became of one run; `waits_ms` are how late the program came back from waits, by phase.
+
+    `stops_ms` are the longest stops that looks told of, by phase.
+    """
 
     output: str = ""
     errors: str = ""
     status: int | None = None
     waits_ms: dict[str, list[float]] = field(default_factory=dict)
+    stops_ms: dict[str, float] = field(default_factory=dict)
     whole_looks: int = 0
     looks: int = 0
     problems: Counter[str] = field(default_factory=Counter)

@@ -29,8 +29,6 @@ from tests.torches import has_cuda_build, torch_pythons
 TURNS = 3
 """How often watching and leaving alone take turns."""
 ASKED = ("walk", "walk", "scan")
-STATUS = 3
-"""That of a program that ends by itself."""
 
 
 def run(python: str, program: Program, way: str, looks: int, seconds: float) -> Run:
@@ -69,7 +67,7 @@ def look_into(running: Running, result: Run, looks: int, seconds: float) -> None
     running.phase("asked")
     with listing.attach(running.pid) as client:
         for number in range(looks):
-            count(client.look(ASKED[number % len(ASKED)], wait_s=WITHIN_S), result)
+            count(client.look(ASKED[number % len(ASKED)], wait_s=WITHIN_S), result, "asked")
     running.phase("ending")
 
 
@@ -81,18 +79,28 @@ def watch(client: ProbeClient, result: Run, seconds: float) -> None:
     while (left_s := end - time.monotonic()) > 0:
         message = client.receive(left_s)
         if isinstance(message, Look):
-            count(message, result)
+            count(message, result, "watched")
             client.ask_look("walk", when="changed")
 
 
-def count(look: Look, result: Run) -> None:
+def count(look: Look, result: Run, phase: str) -> None:
     """Note what a look has found."""
+    result.stops_ms[phase] = max(look.cost.pause_ms, result.stops_ms.get(phase, 0.0))
     result.looks += 1
     result.whole_looks += look.inventory is not None
     result.problems.update(problem.text for problem in look.problems)
 
 
-HEADINGS = ("program", "way", "looks", "with tensors", "output and status", "longest wait", "watched", "on request")
+HEADINGS = (
+    "program",
+    "way",
+    "looks",
+    "with tensors",
+    "output and status",
+    "longest wait",
+    "watched (stop)",
+    "on request (stop)",
+)
 
 
 def rows(python: str, names: list[str], looks: int, seconds: float) -> Iterator[tuple[list[str], list[str]]]:
@@ -103,7 +111,7 @@ def rows(python: str, names: list[str], looks: int, seconds: float) -> Iterator[
             print(f"{name} is left out: {python} has no {', '.join(missing)}.", file=sys.stderr)
             continue
         without = run(python, program, "", 0, seconds)
-        if without.status != STATUS or "wrong 0\n" not in without.output:
+        if without.status != program.status or "wrong 0\n" not in without.output:
             yield [name, "without", "", "", "fails", "", "", ""], [f"{name} fails without gputui: {without}"]
             continue
         for way in (PUT_IN, RUN):
@@ -118,7 +126,8 @@ def rows(python: str, names: list[str], looks: int, seconds: float) -> Iterator[
 def _waits(result: Run) -> Iterator[str]:
     for phase in ("alone", "watched", "asked"):
         longest_ms = result.longest_ms(phase)
-        yield "-" if longest_ms is None else f"{longest_ms:.0f} ms"
+        stop = f" ({result.stops_ms[phase]:.0f})" if phase in result.stops_ms else ""
+        yield "-" if longest_ms is None else f"{longest_ms:.0f} ms{stop}"
 
 
 def _told(result: Run, looks: int) -> Iterator[str]:

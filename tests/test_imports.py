@@ -64,7 +64,7 @@ def test_the_first_figures_import_few_gputui_modules(fake_gpus: FakeGpus, code: 
     assert len([name for name in modules if name.startswith("gputui")]) <= limit
 
 
-@pytest.mark.parametrize("module", ["gputui.probe.serving.server", "gputui.probe.serving.step"])
+@pytest.mark.parametrize("module", ["gputui.probe.viewers.server", "gputui.probe.viewers.step"])
 def test_a_viewer_does_not_make_the_probe_import_threading(fake_gpus: FakeGpus, module: str) -> None:
     """Python takes the thread that first imports it for the main thread, and a program would not end as it should."""
     assert "threading" not in modules_of(f"import {module}", fake_gpus)

@@ -15,7 +15,7 @@ from gputui.probe.guards.descriptors import NotOursError
 from gputui.probe.guards.originals import RLock, get_ident
 from gputui.probe.guards.thread_numbers import note_first_thread, note_main_thread
 from gputui.probe.running import Running
-from gputui.probe.serving import sockets
+from gputui.probe.viewers import sockets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -119,9 +119,11 @@ class Importer:
                 _machinery._lock_unlock_module(spec.name)
             return found
         top = name.partition(".")[0]
-        if top in sys.builtin_module_names or not self._is_in_library(top):
+        if top in sys.builtin_module_names and found is None:  # past the finders, which may be the program's
+            return _machinery._load(_machinery.BuiltinImporter.find_spec(name))  # type: ignore[no-any-return]
+        if top in sys.builtin_module_names or (top in sys.modules and not self._is_in_library(top)):
             return _machinery._gcd_import(name)  # type: ignore[no-any-return]
-        if found is None and not self._must_be_copied(top):
+        if found is None and self._is_in_library(top) and not self._must_be_copied(top):
             return _machinery._gcd_import(name)  # type: ignore[no-any-return]
         return self._own(COPIES + name)
 

@@ -17,14 +17,14 @@ from gputui.probe.guards.boundary import OWN_THREAD, words_of
 from gputui.probe.guards.descriptors import NotOursError, forget_cached_folders
 from gputui.probe.guards.originals import allocate_lock, get_ident, get_native_id, start_new_thread
 from gputui.probe.guards.probe_thread import poll
-from gputui.probe.serving import sockets
+from gputui.probe.viewers import sockets
 from gputui.protocol import places
 
 TYPE_CHECKING = False  # `typing` costs more to import than all of this
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gputui.probe.serving.server import Server
+    from gputui.probe.viewers.server import Server
 
 _STOP_WITHIN_S = 0.5
 _BACK_OFF_MS = 1000
@@ -149,6 +149,8 @@ class Running:
             server, self.server = self.server, None
             if server is not None:
                 server.fail(OWN_THREAD.problem)
+            else:
+                self.listener.refuse(OWN_THREAD.problem)
             if OWN_THREAD.is_off:
                 raise
 
@@ -158,7 +160,7 @@ class Running:
         self.check()
         if self.server is None:
             try:
-                from gputui.probe.serving.server import Server
+                from gputui.probe.viewers.server import Server
             except OSError:  # the program has no descriptor left to read the module with, so the viewer has to wait
                 self._back_off()
                 return

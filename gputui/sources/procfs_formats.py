@@ -54,7 +54,7 @@ class Stat(NamedTuple):
 class Status(NamedTuple):
     """/proc/PID/status: `uid` is the effective user, `inner_pid` the PID in the process's own PID namespace.
 
-    `tracer_pid` is the debugger's, 0 where there is none.
+    `tracer_pid` is the debugger's, 0 where there is none. `is_strict`: seccomp allows it to read, write and end only.
     """
 
     letter: str
@@ -62,6 +62,7 @@ class Status(NamedTuple):
     parent_pid: int
     inner_pid: int
     tracer_pid: int
+    is_strict: bool = False
 
 
 class Rollup(NamedTuple):
@@ -127,6 +128,7 @@ def parse_status(pid: int, data: bytes) -> Status:
         parent_pid=int(fields["PPid"]),
         inner_pid=int(fields.get("NSpid", str(pid)).split()[-1]),
         tracer_pid=int(fields["TracerPid"]),
+        is_strict=fields.get("Seccomp", "").strip() == "1",
     )
 
 

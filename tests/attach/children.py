@@ -99,8 +99,10 @@ class Child:
                 self._read(start)
 
     def attach(self) -> ProbeClient:
-        """Connect to the program's probe."""
-        return listing.attach(self.pid)
+        """Connect to the program's probe, which may answer late: this machine can be busy."""
+        client = listing.attach(self.pid)
+        client._answer_within_s = HANGS_S
+        return client
 
     def ended(self) -> int:
         """Wait for the program to end and return its exit status."""

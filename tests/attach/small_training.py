@@ -19,7 +19,9 @@ FOR_EVER = """
     end = time.monotonic() + 600
     while time.monotonic() < end:
         step()
+        time.sleep(0.01)
 """
+"""It pauses between two steps, and leaves the processor to the viewer; to a probe it does not wait in them."""
 ASLEEP = """
     input()
     print("awake", flush=True)

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from gputui.cli import main
 from gputui.sources.probe import listing
 from gputui.sources.probe.listing import CannotAttachError
-from tests.attach.children import LIMIT_S, Python, as_another_user
-from tests.attach.command import attach
-from tests.attach.small_training import FOR_EVER, TRAINING
+from tests.attach.children import Python, as_another_user
+from tests.attach.command import attach, gputui
+from tests.attach.small_training import ASLEEP, FOR_EVER, TRAINING
 
 EVERY_DEVICE = """
     tensors = [torch.ones(1, device=number) for number in range(torch.cuda.device_count())]
@@ -60,30 +61,19 @@ def test_the_json_document_describes_a_training_loop(torch_python: Python) -> No
     assert document["failure"] is None
 
 
-@pytest.mark.parametrize("visible", ["1,0", "{1}", "{0}"])
-def test_devices_are_found_through_cuda_visible_devices(torch_python: Python, visible: str) -> None:
-    listed = subprocess.run(
-        [sys.executable, "-m", "gputui", "--once", "--json"],
-        env={**torch_python.environment, "LD_PRELOAD": ""},
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
-    uuids = [device["uuid"] for device in json.loads(listed.stdout)["devices"]]
-    if not uuids:  # a CPU build has no devices
-        assert "LD_PRELOAD" not in torch_python.environment or torch_python.environment["LD_PRELOAD"] == ""
-        return
-    child = torch_python.fork(TRAINING + EVERY_DEVICE + FOR_EVER, CUDA_VISIBLE_DEVICES=visible.format(*uuids))
-    child.expect("on every device")
-    variables = {name: torch_python.environment[name] for name in ("FAKEGPU_STATE", "LD_LIBRARY_PATH")}
-    document = json.loads(attach(str(child.pid), "--once", "--json", environment=variables)[1])
-    expected = {"1,0": [1, 0], "{1}": [1], "{0}": [0]}[visible]
-    assert [device["nvml_index"] for device in document["devices"]] == expected
-    printed = attach(str(child.pid), "--once", environment=variables)[1]
-    differing = [(index, gpu) for index, gpu in enumerate(expected) if index != gpu]
-    assert all(f"cuda:{index} (GPU {gpu})" in printed for index, gpu in differing), printed
-    assert ("(GPU" in printed) == bool(differing)
+def test_devices_are_found_through_cuda_visible_devices(cuda_python: Python) -> None:
+    variables = {name: cuda_python.environment[name] for name in ("FAKEGPU_STATE", "LD_LIBRARY_PATH")}
+    uuids = [device["uuid"] for device in json.loads(gputui("--once", "--json", environment=variables)[1])["devices"]]
+    for visible, expected in {"1,0": [1, 0], uuids[1]: [1], uuids[0]: [0]}.items():
+        child = cuda_python.fork(TRAINING + EVERY_DEVICE + ASLEEP, CUDA_VISIBLE_DEVICES=visible)
+        child.expect("on every device")
+        document = json.loads(attach(str(child.pid), "--once", "--json", environment=variables)[1])
+        assert [device["nvml_index"] for device in document["devices"]] == expected
+        printed = attach(str(child.pid), "--once", environment=variables)[1]
+        differing = [(index, gpu) for index, gpu in enumerate(expected) if index != gpu]
+        assert all(f"cuda:{index} (GPU {gpu})" in printed for index, gpu in differing), printed
+        assert ("(GPU" in printed) == bool(differing)
+        child.end()
 
 
 def test_the_list_names_the_processes_with_a_probe(python: Python) -> None:
@@ -177,9 +167,10 @@ def test_a_process_of_another_user_is_refused_with_a_remedy(python: Python) -> N
     ],
     ids=["no PID", "a wrong option", "once alone", "once and json alone", "record alone", "once and record"],
 )
-def test_a_wrong_command_line_is_refused_with_a_reason(words: list[str], sentence: str) -> None:
-    status, output, errors = attach(*words)
-    assert (status, output) == (2, "")
+def test_a_wrong_command_line_is_refused_with_a_reason(words: list[str], sentence: str, capsys) -> None:
+    assert main(["attach", *words]) == 2
+    output, errors = capsys.readouterr()
+    assert output == ""
     assert sentence in errors
 
 

@@ -12,7 +12,7 @@ from gputui.model.machine.snapshot import Snapshot
 from gputui.model.reading import Problem, ProblemKind
 from gputui.probe.looks.stops import STOPS_OF_AUTOMATIC, STOPS_ON_REQUEST, LookUnderWay
 from gputui.probe.pace.budget import NO_MAP, NO_SCAN, RECORDS, Budget, Plan, on_request
-from gputui.probe.serving.requests import read_request
+from gputui.probe.viewers.requests import read_request
 from gputui.protocol import pauses
 from gputui.sources.probe.client import ProbeClient, ProbeError
 from gputui.sources.probe.feed import LOOKS_ARE_OFF, TargetFeed
@@ -127,6 +127,14 @@ def test_a_look_makes_so_many_stops_where_one_is_too_short(when: str, stops: int
     assert taking.goes_on_after(unfinished)
     taking.stops += 1
     assert not taking.goes_on_after(unfinished)
+
+
+@pytest.mark.parametrize(("pause_ms", "uncut_ms", "at_top_ms"), [(25, 100, 50), (5, 5, 5), (25, 25, 25)])
+def test_a_look_near_the_top_of_a_step_has_one_stop_as_long_as_two(pause_ms: float, uncut_ms: float, at_top_ms: float):
+    request = read_request({"type": "look", "when": "changed", "pause_ms": pause_ms})[1]
+    taking = LookUnderWay(request, is_at_top=True)
+    assert (taking.stop_ms(uncut_ms), LookUnderWay(request).stop_ms(uncut_ms)) == (at_top_ms, pause_ms)
+    assert not taking.goes_on_after({"inventory": {"is_complete": False}})
 
 
 def automatic_look(client: ProbeClient, pause_s: float | None = None) -> Look:

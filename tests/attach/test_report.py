@@ -102,7 +102,7 @@ def test_with_two_devices_each_has_a_summary_and_findings_name_theirs():
     first = next(number for number, line in enumerate(lines) if line.startswith("cuda:0  "))
     assert lines[first].startswith("cuda:0  400 MiB used: 280 MiB outside PyTorch, 80.0 MiB stuck, 40.0 MiB tensors")
     assert lines[first + 1].startswith("cuda:1  400 MiB used: ")
-    assert lines[first + 2] == "! cuda:1: Out of memory: an allocation failed 2 times."
+    assert lines[first - 1] == "! cuda:1: Out of memory: an allocation failed 2 times."
 
 
 def test_names_that_differ_only_in_numbers_are_one_line():

@@ -15,7 +15,7 @@ from gputui.explain.step.step import Grouping, Step, step_of
 from gputui.model.attached.target import ActionName, Recorder
 from gputui.model.attached.tensors import Category
 from gputui.model.attached.trace import ALLOC, FREE_REQUESTED, RecordedTraces, Trace
-from gputui.probe.serving.ring import ring_length
+from gputui.probe.viewers.ring import ring_length
 from gputui.units import GIB
 from tests.attach.children import Child, Python
 
@@ -206,7 +206,7 @@ def test_the_ring_is_as_long_as_can_be_read_in_time(without_ms, with_ms, counts,
 
 def test_on_a_slow_machine_fewer_events_are_recorded_and_still_a_whole_step(torch_python: Python) -> None:
     slow = """
-    from gputui.probe.serving import step as recorder
+    from gputui.probe.viewers import step as recorder
     length, recorder.AT_LEAST_S = recorder.ring_length, 1.0
     recorder.ring_length = lambda without_s, with_s, counts: length(0.004, 0.014, [1000])
     """

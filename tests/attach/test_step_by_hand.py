@@ -15,7 +15,7 @@ from tests.attach.test_step import LOOP, PROGRAMS, recorded_step
 
 BY_HAND = """
     from gputui.probe.black_box import files, error_look
-    from gputui.probe.serving import step as recorder
+    from gputui.probe.viewers import step as recorder
     from torch.nn.modules.module import register_module_forward_hook
     error_look.READING_MS = 20_000.0
     recorder.BEFORE_S, recorder.AT_LEAST_S = 0.1, 0.5

@@ -6,6 +6,7 @@ from gputui.explain.moment.probe_state import layouts_of
 from gputui.explain.tensors.tree import GROUPINGS, branch_keys, by_module, host_blocks, host_node, live_blocks, rows_of
 from gputui.model.attached.tensors import HOST
 from tests.attach.children import Python
+from tests.attach.small_training import FOR_EVER
 
 LOOKS = 10
 
@@ -43,13 +44,11 @@ TIED = """
 
     step()
     print("ready", device, flush=True)
-    while True:
-        step()
 """
 
 
 def test_the_tree_adds_up_to_the_allocated_bytes_at_any_moment(torch_python: Python) -> None:
-    child = torch_python.fork(TIED)
+    child = torch_python.fork(TIED + FOR_EVER)
     device = child.expect("ready")
     with child.attach() as client:
         for _ in range(LOOKS):

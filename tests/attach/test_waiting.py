@@ -225,12 +225,13 @@ def test_one_look_goes_on_until_all_that_can_be_found_has_a_name(
 
 
 TRAINS_IN_A_THREAD = """
-    import threading
+    import threading, time
 
     def train():
         local_model = torch.nn.Linear(64, 64).to(device)
         while True:
             local_model(torch.randn(8, 64, device=device)).sum().backward()
+            time.sleep(0.005)
 
     thread = threading.Thread(target=train, daemon=True)
     thread.start()

@@ -24,7 +24,7 @@ from tests.attach.wire import HELLO, connected, frame
 from tests.hanging import POLL_S, Limit
 
 WAITING = "import gputui.probe\nprint('ready', gputui.probe.status(), flush=True)\ninput()"
-IMPATIENT = "from gputui.probe.serving import connection\nconnection.PATIENCE_S = 0.5\n" + WAITING
+IMPATIENT = "from gputui.probe.viewers import connection\nconnection.PATIENCE_S = 0.5\n" + WAITING
 
 
 @pytest.fixture

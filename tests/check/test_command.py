@@ -6,14 +6,18 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import pytest
 
 from gputui.cli import main
 from gputui.explain.check.baseline import Baseline, baseline_text
+from gputui.sources import rehearsal
 from tests import torches
 from tests.check.conftest import PROGRAMS
+from tests.forkserver import Forked
 from tests.hanging import HANGS_S
 
 PROJECT = """[[tool.gputui.check]]
@@ -32,7 +36,21 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_change_that_needs_more_fails_with_its_reason(project, monkeypatch, capsys, torch_path):
+@pytest.fixture
+def forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rehearsals are forked after the import of PyTorch, which takes most of their time."""
+
+    def run(command: list[str], python: str, paths: Sequence[str]) -> int:
+        variables = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+        with TemporaryFile() as errors:
+            return Forked(
+                python, command[1:], torches.FORKED_AFTER, env=variables, cwd=Path.cwd(), stderr=errors
+            ).wait()
+
+    monkeypatch.setattr(rehearsal, "_run", run)
+
+
+def test_a_change_that_needs_more_fails_with_its_reason(forked, project, monkeypatch, capsys, torch_path):
     words = ["check", "--baseline", "memory.json", "--python", torch_path]
     assert main([*words, "--update", "--json"]) == 0
     document = json.loads(capsys.readouterr().out.splitlines()[-1])
@@ -86,7 +104,7 @@ def test_a_mistake_in_the_table_is_a_sentence(project, capsys, text, sentence):
     assert sentence in capsys.readouterr().err
 
 
-def test_a_target_that_fails_does_not_keep_others_from_their_answer(project, capsys, torch_path):
+def test_a_target_that_fails_does_not_keep_others_from_their_answer(forked, project, capsys, torch_path):
     """The one that is answered needs more than its baseline, which another version of PyTorch made."""
     (project / "memory.json").write_text(baseline_text({"training:setup": Baseline("2.0.0", 1, 1, {})}))
     words = ["training:broken", "training:setup", "--baseline", "memory.json", "--python", torch_path]

@@ -7,7 +7,7 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from tests.hanging import HANGS_S
 from tests.scale import scaled
 
 PROGRAM = Path(__file__).with_name("program.py")
-PLACES = scaled(2, 20)
+PLACES = scaled(1, 20)
 """About how many calls of a run fail, one at a time."""
 FOR_GOOD = 1_000_000
 
@@ -40,7 +40,7 @@ def program_with_probe() -> Iterator[int]:
         [sys.executable, "-c", TARGET],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "GPUTUI_PROBE": "1"},
     ) as program:
         assert program.stdout is not None
         assert program.stdout.readline() == b"ready\n"
@@ -55,15 +55,20 @@ class Runs:
         self._gpus, self._folder, self._target = gpus, folder, target
         gpus.process(target, {0: 300})
 
-    def of(self, command: str, fault: Fault, places: list[int]) -> list[dict[str, Any]]:
-        """What became of the command for each number of the call that fails; 0 for none."""
-        request = self._folder / "request.json"
-        content = {**fault._asdict(), "arguments": self.words(command), "places": places, "within_s": HANGS_S}
-        request.write_text(json.dumps(content))
+    def faulty(self, command: str, faults: Iterable[Fault]) -> list[list[dict[str, Any]]]:
+        """Of each fault the run without it, and runs with it at some of the calls, or at each."""
         result = self._folder / "result.json"
-        subprocess.run([sys.executable, str(PROGRAM), str(request), str(result)], env=self.environment, check=True)
-        runs: list[dict[str, Any]] = json.loads(result.read_text())
+        words = [sys.executable, str(PROGRAM), str(self.request(command, *faults)), str(result)]
+        subprocess.run(words, env=self.environment, check=True)
+        runs: list[list[dict[str, Any]]] = json.loads(result.read_text())
         return runs
+
+    def request(self, command: str, *faults: Fault, **more: int) -> Path:
+        """The file that tells `program.py` what to run."""
+        asked = [fault._asdict() for fault in faults]
+        path = self._folder / "request.json"
+        path.write_text(json.dumps({"arguments": self.words(command), "faults": asked, "places": PLACES, **more}))
+        return path
 
     def words(self, command: str) -> list[str]:
         """The command's arguments."""
@@ -83,11 +88,3 @@ class Runs:
         """That of a program whose system calls can fail."""
         # by its name, which the loader finds in LD_LIBRARY_PATH: a path with a space would be two libraries
         return {**self._gpus.environment, "PYTHONPATH": str(ROOT), "LD_PRELOAD": "libfaults.so"}
-
-    def faulty(self, command: str, fault: Fault) -> list[dict[str, Any]]:
-        """Runs with a fault at some of the calls, or at each; none where the command makes no such call."""
-        (well,) = self.of(command, fault, [0])
-        last = well["count"]
-        assert well["errors"] == "" or well["status"], well
-        places = range(1, last + 1, max(1, last // PLACES))
-        return self.of(command, fault, list(places)) if last else []

@@ -45,29 +45,36 @@ def check_words(run: dict[str, Any]) -> None:
     assert all(line.startswith("gputui: ") for line in run["errors"].splitlines()), run
 
 
-def waits_for_a_dead_thread(run: dict[str, Any], fault: Fault) -> bool:
-    """Python's own: `Thread.start` waits for ever where the new thread had no memory to begin with."""
-    return fault.kind == "memory" and run["status"] == -signal.SIGALRM and "thread started by" in run["errors"]
+def statuses(fault: Fault) -> tuple[int, ...]:
+    """Those that a command may end with; Python ends with 120 where at its end not even /dev/null takes a byte."""
+    return (0, 1, 2, 120) if fault.kind == "write" else (0, 1, 2)
 
 
-@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
+def lost_a_thread(run: dict[str, Any], fault: Fault) -> bool:
+    """Python's own words where a new thread had no memory to begin with, and `Thread.start` may wait for ever."""
+    return fault.kind == "memory" and "thread started by" in run["errors"]
+
+
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_fault_is_a_sentence(runs: Runs, command: str, fault: Fault) -> None:
-    for run in runs.faulty(command, fault):
-        if waits_for_a_dead_thread(run, fault):
-            continue
-        check_words(run)
-        assert run["status"] in (0, 1, 2), run
-        if "--json" in command and not run["status"]:
-            json.loads(run["output"])
-
-
-@pytest.mark.parametrize("number", ENDINGS, ids=lambda number: number.name)
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_signal_at_any_step_ends_it_without_words(runs: Runs, command: str, number: signal.Signals) -> None:
-    for run in runs.faulty(command, Fault("signal", int(number))):
-        assert run["errors"] == "", run
-        assert run["status"] in ENDINGS[number], run
+def test_a_fault_is_a_sentence_and_a_signal_ends_it_without_words(runs: Runs, command: str) -> None:
+    signals = [Fault("signal", int(number)) for number in ENDINGS]
+    faults = [*FAULTS.values(), *signals]
+    for fault, (well, *faulty) in zip(faults, runs.faulty(command, faults), strict=True):
+        check_words(well)
+        assert well["status"] == (command == "snapshot PID -o FILE"), (
+            well
+        )  # there is no PyTorch whose memory it could save
+        assert faulty or fault.kind not in ("open", "read", "signal")
+        for run in faulty:
+            if fault in signals:
+                assert run["errors"] == "", run
+                was_sent = run["status"] or run["count"] >= run["place"]
+                assert not was_sent or run["status"] in ENDINGS[signal.Signals(fault.error)], run
+            elif not lost_a_thread(run, fault):
+                check_words(run)
+                assert run["status"] in statuses(fault), run
+                if "--json" in command and not run["status"]:
+                    json.loads(run["output"])
 
 
 LIMITED = (
@@ -82,12 +89,12 @@ def check_ended(done: subprocess.CompletedProcess[str], *statuses: int) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("limit", range(6, 41) if SCALE > 1 else (6, 7, 8, 10, 13, 20, 40))
+@pytest.mark.parametrize("limit", range(6, 41) if SCALE > 1 else (7, 10, 20))
 def test_few_descriptors_are_a_sentence(runs: Runs, command: str, limit: int) -> None:
     check_ended(runs.once(command, sys.executable, "-c", LIMITED.format(limit)))
 
 
-@pytest.mark.parametrize("streams", [">&-", ">/dev/full", "2>&-", "2>/dev/full", ">&- 2>&-", "<&- >&- 2>&-", "| true"])
+@pytest.mark.parametrize("streams", [">&-", ">/dev/full", "2>&-", "2>/dev/full", "<&- >&- 2>&-", "| true"])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_streams_that_take_nothing_are_a_status(runs: Runs, command: str, streams: str) -> None:
     check_ended(runs.once(command, after=streams), 141)

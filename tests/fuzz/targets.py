@@ -15,7 +15,7 @@ from pathlib import Path
 from gputui.commands.printed.attach import report
 from gputui.explain.documents.attach import attach_document
 from gputui.model.attached.target import ActionResult, Greeting, Look, Mark, Statistics
-from gputui.probe.serving.requests import RequestError, read_request
+from gputui.probe.viewers.requests import RequestError, read_request
 from gputui.protocol import frames
 from gputui.protocol.black_boxes import FIRST_LINE as FIRST_LINE_OF_BOXES
 from gputui.sources.files.black_box import NoBlackBoxError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickletools
+from functools import lru_cache
 from random import Random
 
 import pytest
@@ -17,7 +18,6 @@ from tests.fuzz.mutations import Mutator
 from tests.fuzz.targets import CORPUS, MESSAGES, TARGETS
 from tests.scale import scaled
 
-TRUE = true_messages()
 REPLAYED = {f"{name}-{path.name}": (name, path) for name in TARGETS for path in sorted((CORPUS / name).iterdir())}
 
 
@@ -132,13 +132,18 @@ def test_generated_black_boxes_are_read_or_refused(data):
     TARGETS["black_boxes"](data)
 
 
+@lru_cache
+def true_step():
+    return {"type": "step", **true_messages()["step"]}
+
+
 @pytest.mark.long
 @settings(max_examples=scaled(10, 10), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(number=st.integers(0, 1 << 30))
 def test_mutated_steps_and_black_boxes_are_read_or_refused(number):
     random = Random(number)
     TARGETS["black_boxes"](FalseBlackBox(random).data)
-    step = mutated(Mutator(random), "step", {"type": "step", **TRUE["step"]}, random)
+    step = mutated(Mutator(random), "step", true_step(), random)
     TARGETS["replies"](b"\0" + json.dumps(step).encode())
 
 

@@ -14,7 +14,7 @@ from tests.fuzz.pressing import Figures, check_output
 from tests.fuzz.viewer import run_case
 from tests.scale import scaled
 
-CASES = {"probes": (2, 4), "recording": (1, 3), "black box": (1, 2), "terminal": (1, 1)}
+CASES = {"probes": (1, 4), "recording": (1, 3), "black box": (1, 2), "terminal": (1, 1)}
 """How many of each kind are run each day, and how many each night for each unit of the scale."""
 
 

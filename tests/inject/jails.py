@@ -9,10 +9,10 @@ _jail = ctypes.create_string_buffer(struct.pack("<H6xQ", {count}, ctypes.address
 _libc = ctypes.CDLL(None)
 assert _libc.prctl(38, 1, 0, 0, 0) == 0 and _libc.prctl(22, 2, _jail) == 0
 """
-_ALLOWED, _ERROR, _SIGNAL = 0x7FFF0000, 0x00050001, 0x00030000
+_ALLOWED, _ERROR, _SIGNAL, _DEATH = 0x7FFF0000, 0x00050001, 0x00030000, 0x80000000
 _LOAD, _JUMP_IF_EQUAL, _JUMP_IF_BITS, _RETURN = 0x20, 0x15, 0x45, 0x06
 _NUMBER, _THIRD_ARGUMENT, _FIFTH_ARGUMENT = 0, 32, 48
-_MMAP, _EXECUTABLE, _NO_FILE = 9, 4, 0xFFFFFFFF
+_MMAP, _SIGACTION, _EXECUTABLE, _NO_FILE = 9, 13, 4, 0xFFFFFFFF
 _DEBUGGERS_AND_MOUNTS = (101, 310, 311, 165, 166, 272, 308, 246, 248, 249, 250, 298, 321, 323)
 """ptrace, process_vm_readv, process_vm_writev, mount, umount2, unshare, setns and others that containers forbid."""
 
@@ -37,6 +37,12 @@ FILTERS = {
     "as a container's": [(_LOAD, 0, 0, _NUMBER), *_DENIED, (_RETURN, 0, 0, _ALLOWED), (_RETURN, 0, 0, _ERROR)],
     "no executable memory, by an error": _without_executable_memory(_ERROR),
     "no executable memory, by a signal": _without_executable_memory(_SIGNAL),
+    "no handlers of signals, by death": [
+        (_LOAD, 0, 0, _NUMBER),
+        (_JUMP_IF_EQUAL, 0, 1, _SIGACTION),
+        (_RETURN, 0, 0, _DEATH),
+        (_RETURN, 0, 0, _ALLOWED),
+    ],
 }
 STRICT = "import ctypes, os\nos.write(1, b'ready\\n')\nassert ctypes.CDLL(None).prctl(22, 1, 0) == 0\nos.read(0, 1)\n"
 """A program in strict mode, in which it may read, write and end, and nothing else."""

@@ -18,9 +18,10 @@ from tests.hanging import NOT_WITHIN_S
 from tests.inject import situations
 from tests.inject.test_loading import cycle, ended_undisturbed
 from tests.other_pythons import other_python
+from tests.plugins.left_out import WORKING_GDB
 from tests.scale import SCALE
 
-pytestmark = pytest.mark.needs("gdb")
+pytestmark = pytest.mark.needs(WORKING_GDB)
 
 
 @pytest.fixture(autouse=True)

@@ -2,8 +2,10 @@
 
 import os
 import shutil
+import subprocess
 import sys
 from collections import Counter
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 READABLE_PATH = "a checkout in a path of ASCII letters, or Python 3.13"
 """Without UTF-8, older Pythons do not start if an editable installation in another path is among their packages."""
 MODULE = "the module "
+WORKING_GDB = "a gdb that can call a function on this processor"
 LEFT_OUT = pytest.StashKey[Counter]()
 
 
@@ -33,15 +36,28 @@ def lacks(item: pytest.Item) -> str:
     return " and ".join(lacking_packages(python, packages.args)) if packages and python else ""
 
 
+@cache
 def is_there(need: str) -> bool:
     """Whether this machine has a Python, a module, a program, a place, or what a file of the kernel's tells of."""
     if need == READABLE_PATH:
         return str(ROOT).isascii() or sys.version_info >= (3, 13)
+    if need == WORKING_GDB:
+        return shutil.which("gdb") is not None and gdb_works()
     if need.startswith(MODULE):
         return find_spec(need.removeprefix(MODULE)) is not None
     if need.startswith("python"):
         return bool(other_python(need))
     return Path(need).exists() if need.startswith("/") else shutil.which(need) is not None
+
+
+@cache
+def gdb_works() -> bool:
+    """Older versions of gdb cannot write the registers of newer processors: they end what they call a function in."""
+    with subprocess.Popen(["sleep", "60"], stderr=subprocess.DEVNULL) as asleep:
+        command = ["gdb", "-q", "-nx", "-batch", "-p", str(asleep.pid), "-ex", "call (int)getpid()"]
+        said = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        asleep.kill()
+    return "extended state status" not in said.stderr + said.stdout
 
 
 def pytest_configure(config):
@@ -51,11 +67,11 @@ def pytest_configure(config):
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
     """Runs after -k and -m, so that only tests selected by them are counted."""
-    left_out = [item for item in items if lacks(item)]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        config.stash[LEFT_OUT] = Counter(map(lacks, left_out))
-        items[:] = [item for item in items if not lacks(item)]
+    needs = [(item, lacks(item)) for item in items]
+    if left_out := [(item, need) for item, need in needs if need]:
+        config.hook.pytest_deselected(items=[item for item, _ in left_out])
+        config.stash[LEFT_OUT] = Counter(need for _, need in left_out)
+        items[:] = [item for item, need in needs if not need]
 
 
 def pytest_sessionfinish(session):

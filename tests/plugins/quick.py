@@ -30,7 +30,7 @@ STARTS_PYTORCH = {"torch_path", "cuda_path"}
 def pytest_collection_modifyitems(items):
     """Runs before -m, which selects by marks."""
     quick, others = ({path for pattern in patterns for path in TESTS.glob(pattern)} for patterns in (QUICK, NOT_QUICK))
+    is_quick = {path: bool({path, *path.parents} & quick) and path not in others for path in {i.path for i in items}}
     for item in items:
-        places = {item.path, *item.path.parents}
-        if places & quick and item.path not in others and not STARTS_PYTORCH & set(item.fixturenames):
+        if is_quick[item.path] and not STARTS_PYTORCH & set(item.fixturenames):
             item.add_marker("quick")

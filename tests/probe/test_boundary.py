@@ -46,7 +46,7 @@ REGISTERS = ("register", "register_at_fork", "start_new_thread", "_cuda_attach_o
 """By these, functions are given away that are called later: at exit, at a fork, in a thread, by PyTorch."""
 SPECIAL = ("__bool__", "__call__", "__del__", "find_spec")
 """What the interpreter calls by itself."""
-WRAPPERS = {"emptied.py": "empty_cache", "memory_history.py": "record"}
+WRAPPERS = {"emptied.py": "wrapper"}
 """What the program calls in the place of a function of PyTorch's, in these files."""
 OF_THE_PROGRAM = ("self._invoke", "original")
 """What such a function calls that is the program's own."""

@@ -13,7 +13,7 @@ class Classifier:
     def __init__(self):
         self.asked = []
 
-    def finds_of(self, objects):
+    def kinds_of(self, objects):
         self.asked.append(len(objects))
         return [0] * len(objects)
 

@@ -5,9 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from gputui.probe.allocator import known_sizes
-from gputui.probe.allocator.blockmap import COLUMNS, LIVE, SEGMENT_COLUMNS
-from gputui.probe.names.memory import Memory
-from gputui.probe.tensors.batches import HOST
+from gputui.probe.tensors.entries import HOST
 
 MIB = 1 << 20
 
@@ -91,26 +89,6 @@ def test_autocast_copies_have_half_the_bytes_of_parameters():
 
 def test_there_are_no_known_sizes_before_cuda_is_initialised():
     assert sizes(torch_with(is_initialized=False), [parameter(0, 2)]) == {}
-
-
-@pytest.mark.parametrize(("category", "must_read"), [("workspace", False), ("activation", True)])
-def test_young_objects_are_not_read_in_search_of_a_workspace(category, must_read):
-    workspace = {"device": 0, "size_bytes": 8 * MIB, "category": category, "owner": "cuBLAS workspace"}
-    parameters = {"address": 0, "device": 0, "size_bytes": 2 * MIB, "keeper": "", "category": "gradient"}
-    memory = Memory()
-    memory.requested_bytes = 10 * MIB
-    assert memory.must_read_young(2 * MIB)
-    blocks = [[0, 2 * MIB], [2 * MIB, 8 * MIB], [2 * MIB, 8 * MIB], [LIVE, LIVE]]
-    segments = {
-        "columns": SEGMENT_COLUMNS,
-        "values": [[0], [0], [10 * MIB], [0], [False], [False], [[0, 0]], [2]],
-        "blocks": {"columns": COLUMNS, "values": blocks},
-    }
-    found = {"storages": [parameters], "by_address": {0: parameters}, "batches": [], "containers": []}
-    inventory = {**found, "how": "walk", "is_complete": True, "known_sizes": [workspace]}
-    memory.complete(inventory, {"segments": segments})
-    assert memory.must_read_young(2 * MIB) is must_read
-    assert memory.must_read_young(MIB)
 
 
 def test_a_look_without_time_for_tensors_knows_the_workspaces_of_the_current_device():

@@ -3,5 +3,5 @@
 
 def test_each_look_names_what_is_there_at_its_moment(run_program):
     outcomes = run_program("looks_in_turn.py")
-    assert len(outcomes) >= 16
+    assert len(outcomes) >= 15
     assert {name: outcome for name, outcome in outcomes.items() if outcome} == {}

@@ -73,7 +73,6 @@ def test_what_is_kept_without_a_map_is_bounded():
         found = {
             "storages": storages,
             "by_address": {storage["address"]: storage for storage in storages},
-            "batches": [],
         }
         memory.complete({**found, "is_complete": False, "known_sizes": [], "containers": []}, None)
     assert len(memory.entries) <= 2 * ENTRIES_AT_MOST

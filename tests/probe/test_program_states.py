@@ -3,7 +3,6 @@
 import pytest
 
 from gputui.probe.looks.torch_reader import FREEING
-from tests import torches
 
 TRACING = [
     "jit_trace",
@@ -68,24 +67,17 @@ def test_a_look_while_pytorch_frees_a_tensor_leaves_tensors_out(recording, state
     assert report["problems"] == [FREEING]
 
 
-@pytest.mark.parametrize("state", ONLY_WITH_CUDA)
-def test_a_mode_of_cuda_does_not_see_a_look(cuda_path, tmp_path, state):
-    check(outcome(cuda_path, tmp_path, "recording_states.py", state))
+def test_a_mode_of_cuda_does_not_see_a_look(run_program):
+    for report in run_program("recording_states.py", *ONLY_WITH_CUDA).values():
+        check(report)
 
 
-@pytest.mark.parametrize("state", COMPILING)
-def test_looks_during_a_compilation_change_no_graph(torch_path, tmp_path, state):
-    report = outcome(torch_path, tmp_path, "tracing_states.py", state)
-    assert report["in_compilation"] >= LOOKS_IN_COMPILATION
-    assert report["with"] == report["without"]
-    assert report["looks"] > report["empty"]
-    assert set(report["problems"]) <= {FREEING}
-
-
-def outcome(python, folder, program, state):
-    environment = torches.fake_cuda(python, folder)
-    programs = torches.REPOSITORY / "tests" / "probe" / "programs"
-    return torches.run_program(python, programs / program, state, environment=environment)[state]
+def test_looks_during_a_compilation_change_no_graph(run_once):
+    for report in run_once("tracing_states.py", *COMPILING).values():
+        assert report["in_compilation"] >= LOOKS_IN_COMPILATION
+        assert report["with"] == report["without"]
+        assert report["looks"] > report["empty"]
+        assert set(report["problems"]) <= {FREEING}
 
 
 def check(report):

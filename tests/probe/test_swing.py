@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gputui.probe.looks import swing
-from gputui.probe.looks.swing import PARTS, Swing
+from gputui.probe.looks.swing import PARTS, DeviceReads
 
 GIB = 2**30
 STEP_S, REQUESTS = 1.0, 100
@@ -35,8 +35,8 @@ def allocated_at(at: float) -> int:
     return int(GIB * (1 + 8 * min(phase, 1 - phase)))
 
 
-def watched(clock: Clock, seconds: float, every_s: float, watch: Swing | None = None) -> Swing:
-    made = watch or Swing()
+def watched(clock: Clock, seconds: float, every_s: float, watch: DeviceReads | None = None) -> DeviceReads:
+    made = watch or DeviceReads()
     ends_at = clock.now + seconds
     while clock.now < ends_at:
         made.add(allocated_at(clock.now), int(clock.now / STEP_S * REQUESTS))
@@ -77,7 +77,7 @@ def test_a_backward_pass_is_not_where_a_look_can_be_taken(clock: Clock, monkeypa
 
 
 def test_memory_that_hardly_moves_is_not_wide(clock: Clock) -> None:
-    made = Swing()
+    made = DeviceReads()
     for number in range(100):
         clock.now += 0.02
         made.add(GIB + number % 2 * GIB // 100, number)

@@ -8,12 +8,19 @@ from math import inf
 import pytest
 
 from gputui.model.attached.target import Mark
+from gputui.sources.files.recording import bookmarks
 from gputui.sources.files.recording.bookmarks import BOOKMARKS_AT_MOST, Bookmark, Bookmarks
 from gputui.sources.files.recording.reader import Recording
 from gputui.sources.files.recording.story import Story
 from tests.recording.made import BEGAN, Made, counters_at, look_at, ranks
 
-SECONDS = 2000
+SECONDS = 500
+
+
+@pytest.fixture(autouse=True)
+def dense(monkeypatch):
+    """So many bookmarks are due that some are given up."""
+    monkeypatch.setattr(bookmarks, "FIRST_SPACING_S", SECONDS / (BOOKMARKS_AT_MOST + 1))
 
 
 @pytest.fixture(scope="module")
@@ -45,34 +52,34 @@ def contents(timelines):
 
 @pytest.mark.parametrize("steps_s", [(SECONDS,), (1.0,) * SECONDS], ids=["read at once", "played"])
 def test_a_jump_to_a_bookmark_shows_what_reading_all_before_shows(path, steps_s):
-    recording, bookmarks = Recording(path), Bookmarks()
-    first, position = Story(recording, bookmarks=bookmarks), BEGAN
+    recording, kept = Recording(path), Bookmarks()
+    first, position = Story(recording, bookmarks=kept), BEGAN
     for step_s in steps_s:
         position += step_s
         first.advance(position)
-    for second in (30.5, 700.05, 1300.0, 1999.9):
-        jumped = Story(recording, bookmarks=bookmarks, start=BEGAN + second).advance(BEGAN + second)
+    for second in (7.5, 175.05, 325.0, 499.9):
+        jumped = Story(recording, bookmarks=kept, start=BEGAN + second).advance(BEGAN + second)
         assert contents(jumped) == contents(Story(Recording(path)).advance(BEGAN + second)), second
 
 
 def test_a_jump_reads_few_chunks(path, monkeypatch):
-    recording, bookmarks, read = Recording(path), Bookmarks(), []
+    recording, kept, read = Recording(path), Bookmarks(), []
     original = Recording._records_at
     monkeypatch.setattr(Recording, "_records_at", lambda *args: read.append(args) or original(*args))
-    Story(recording, bookmarks=bookmarks).advance(recording.ends)
+    Story(recording, bookmarks=kept).advance(recording.ends)
     of_all = len(read)
     read.clear()
-    Story(recording, bookmarks=bookmarks, start=BEGAN + 1900).advance(BEGAN + 1900)
+    Story(recording, bookmarks=kept, start=BEGAN + 475).advance(BEGAN + 475)
     assert 0 < len(read) < of_all / 10
 
 
 def test_bookmarks_stay_few_and_evenly_spread():
-    bookmarks = Bookmarks()
+    kept = Bookmarks()
     for second in range(0, 7 * 86_400, 5):
-        if bookmarks.is_due(second):
-            bookmarks.add(Bookmark(second, second, {}))
-    times = [bookmark.time for bookmark in bookmarks._all]
+        if kept.is_due(second):
+            kept.add(Bookmark(second, second, {}))
+    times = [bookmark.time for bookmark in kept._all]
     assert BOOKMARKS_AT_MOST / 3 < len(times) <= BOOKMARKS_AT_MOST
-    assert max(after - before for before, after in pairwise(times)) <= 2 * bookmarks._spacing_s
-    assert bookmarks.before(times[3] + 1).time == times[3]
-    assert bookmarks.before(-1.0) is None
+    assert max(after - before for before, after in pairwise(times)) <= 2 * kept._spacing_s
+    assert kept.before(times[3] + 1).time == times[3]
+    assert kept.before(-1.0) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from dataclasses import replace
+from functools import lru_cache
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,14 @@ from tests.recording.made import BEGAN, Made, counters_at, job, look_at
 from tests.scale import scaled
 from tests.ui.attach.scene import recorded
 
-JOB = job(12)
-LIVE = JOB.moments[GREETING.pid]
+
+@lru_cache
+def long_job() -> Made:
+    return job(12)
+
+
+def live() -> list[TargetMoment]:
+    return long_job().moments[GREETING.pid]
 
 
 def moments_in(path: Path) -> list[TargetMoment]:
@@ -43,7 +50,7 @@ def without_problems(moments: list[TargetMoment]) -> list[tuple]:
 
 
 def test_replayed_moments_equal_the_live_ones(tmp_path):
-    assert moments_in(JOB.write(tmp_path / "job")) == LIVE
+    assert moments_in(long_job().write(tmp_path / "job")) == live()
 
 
 def step_message(recorded: RecordedTraces) -> dict[str, Any]:
@@ -124,40 +131,46 @@ def test_names_that_looks_at_some_tensors_brought_are_there_in_a_replay_and_afte
 
 
 @settings(max_examples=scaled(25, 50), deadline=None)
-@given(st.integers(0, len(JOB.data)))
+@given(st.deferred(lambda: st.integers(0, len(long_job().data))))
 def test_a_truncated_file_keeps_what_precedes_the_cut(tmp_path_factory, length):
     path = tmp_path_factory.mktemp("cut") / "job"
-    path.write_bytes(JOB.data[:length])
+    path.write_bytes(long_job().data[:length])
     try:
         seen = moments_in(path)
     except GputuiError:
-        assert length < sum(map(len, JOB.chunks[:3])) + len(FIRST_LINE)
+        assert length < sum(map(len, long_job().chunks[:3])) + len(FIRST_LINE)
         return
-    assert without_problems(seen) == without_problems(LIVE[: len(seen)])
-    whole = sum(length >= len(FIRST_LINE) + sum(map(len, JOB.chunks[:n])) for n in range(1, len(JOB.chunks) + 1))
-    assert len(seen) == sum(b'"surroundings"' in zlib.decompress(chunk[HEADER_BYTES:]) for chunk in JOB.chunks[:whole])
+    assert without_problems(seen) == without_problems(live()[: len(seen)])
+    whole = sum(
+        length >= len(FIRST_LINE) + sum(map(len, long_job().chunks[:n])) for n in range(1, len(long_job().chunks) + 1)
+    )
+    assert len(seen) == sum(
+        b'"surroundings"' in zlib.decompress(chunk[HEADER_BYTES:]) for chunk in long_job().chunks[:whole]
+    )
 
 
 @settings(max_examples=scaled(30, 60), deadline=None)
-@given(st.integers(0, len(JOB.data) - 1), st.integers(1, 255))
+@given(st.deferred(lambda: st.integers(0, len(long_job().data) - 1)), st.integers(1, 255))
 def test_a_flipped_byte_loses_at_most_one_chunk(tmp_path_factory, place, bits):
-    data = bytearray(JOB.data)
+    data = bytearray(long_job().data)
     data[place] ^= bits
     path = tmp_path_factory.mktemp("flipped") / "job"
     path.write_bytes(data)
     try:
         seen = moments_in(path)
     except GputuiError:
-        assert place < len(FIRST_LINE) + sum(map(len, JOB.chunks[:2]))
+        assert place < len(FIRST_LINE) + sum(map(len, long_job().chunks[:2]))
         return
-    assert len(seen) >= len(LIVE) - 1
-    assert {moment.time for moment in seen} <= {moment.time for moment in LIVE}
+    assert len(seen) >= len(live()) - 1
+    assert {moment.time for moment in seen} <= {moment.time for moment in live()}
     assert any("damaged" in notice or "cut off" in notice for notice in Recording(path).notices)
 
 
 def test_a_damage_notice_has_the_times_around_it(tmp_path):
-    middle = next(n for n, chunk in enumerate(JOB.chunks) if n > 20)
-    data = FIRST_LINE + b"".join([*JOB.chunks[:middle], b"\0" * len(JOB.chunks[middle]), *JOB.chunks[middle + 1 :]])
+    middle = next(n for n, chunk in enumerate(long_job().chunks) if n > 20)
+    data = FIRST_LINE + b"".join(
+        [*long_job().chunks[:middle], b"\0" * len(long_job().chunks[middle]), *long_job().chunks[middle + 1 :]]
+    )
     path = tmp_path / "job"
     path.write_bytes(data)
     (notice,) = Recording(path).notices
@@ -264,7 +277,7 @@ def test_all_chunks_together_inflate_to_no_more_than_a_multiple_of_the_file(monk
     assert inflated_bytes < allowed_bytes + 2_000_000
     assert recording.notices == (reader.INFLATES_TOO_MUCH,)
     assert timeline.latest.problems == (Problem(reader.INFLATES_TOO_MUCH),)
-    assert [counted.time for counted in timeline.counters(0).last(inf)[:3]] == [moment.time for moment in LIVE[:3]]
+    assert [counted.time for counted in timeline.counters(0).last(inf)[:3]] == [moment.time for moment in live()[:3]]
 
 
 def test_a_chunk_that_is_read_again_counts_once(tmp_path):

@@ -16,7 +16,7 @@ from gputui.sources import dcgm_page
 from gputui.sources.dcgm_page import DcgmPage, shares_on
 from gputui.sources.nvml.gpm import NO_GPM
 from tests.conftest import FakeGpus
-from tests.hanging import NOT_WITHIN_S, wait_until
+from tests.hanging import HANGS_S, NOT_WITHIN_S, wait_until
 from tests.sources.conftest import Looks
 from tests.sources.waiting import look_until
 
@@ -120,7 +120,7 @@ def test_no_page_is_asked_for_where_all_gpus_have_gpm(fake_gpus: FakeGpus, looks
 def test_a_program_that_looks_once_has_the_page(fake_gpus: FakeGpus, looks: Looks):
     page = (PAGES / GENERATIONS[0]).read_text().replace("GPU-00000000", looks.look().devices[0].uuid)
     with exporter(page) as address:
-        looks.source.watch_profiles(NOT_WITHIN_S, DcgmPage(address))
+        looks.source.watch_profiles(HANGS_S, DcgmPage(address))
         assert looks.look().devices[0].profile_source == "dcgm-exporter"
 
 
@@ -162,14 +162,14 @@ def test_a_port_where_nothing_listens_is_asked_again_after_a_minute():
         page._address = there
         assert page.look(NOT_WITHIN_S) == {}
         now[0] += 61
-        assert page.look(NOT_WITHIN_S).keys() >= {("GPU-00000000", None)}
+        assert page.look(HANGS_S).keys() >= {("GPU-00000000", None)}
 
 
 def test_an_exporter_that_ends_leaves_no_old_number():
     now = [0.0]
     with exporter((PAGES / GENERATIONS[0]).read_text()) as address:
         page = DcgmPage(address, lambda: now[0])
-        assert page.look(NOT_WITHIN_S)
+        assert page.look(HANGS_S)
     now[0] += 11
     assert page.look(NOT_WITHIN_S) == {}
 

@@ -105,7 +105,7 @@ def test_the_probe_does_not_wait_for_a_frame_of_four_gibibytes(target: Target) -
 
 
 def test_four_silent_connections_are_dropped(python: Python) -> None:
-    impatient = "    from gputui.probe.serving import connection\n    connection.PATIENCE_S = 0.3\n"
+    impatient = "    from gputui.probe.viewers import connection\n    connection.PATIENCE_S = 0.3\n"
     target = Target(python.start(impatient + COUNTING), python.folder)
     with ExitStack() as stack:
         silent = [stack.enter_context(closing(connected(target.path))) for _ in range(4)]
@@ -174,7 +174,7 @@ FULL = """
 FILL = """
     import gputui.probe
     from gputui.probe import running
-    from gputui.probe.serving import sockets
+    from gputui.probe.viewers import sockets
     tries, accept, back_off = [], sockets.Listener.accept, running.Running._back_off
     sockets.Listener.accept = lambda listener: (tries.append(1), accept(listener))[1]
     running.Running._back_off = lambda self: (tries.append(1), back_off(self))[1]

@@ -214,7 +214,7 @@ CHANGES = {
 def test_the_probe_survives_what_a_program_changes_about_itself(python: Python, sockets: Path, name: str) -> None:
     code = CHANGES[name]
     child = python.start(
-        START.replace("import gputui.probe,", "import gputui.probe.serving.server, json,")
+        START.replace("import gputui.probe,", "import gputui.probe.viewers.server, json,")
         + f"    {code}\n    input()\n"
     )
     child.expect("ready")
@@ -232,7 +232,7 @@ def test_the_probe_survives_what_a_program_changes_about_itself(python: Python, 
 
 @pytest.mark.root
 def test_a_program_that_becomes_another_user_still_answers_its_viewer(python: Python) -> None:
-    source = START.replace("import gputui.probe,", "import gputui.probe.serving.server, json,")
+    source = START.replace("import gputui.probe,", "import gputui.probe.viewers.server, json,")
     child = python.start(
         source + f"    os.setgid({ANA}); os.setuid({ANA})\n    print('became', flush=True)\n    input()\n"
     )

@@ -12,10 +12,10 @@ from gputui.model.attached.target import ActionName, ActionResult, Look
 from gputui.sources.probe.client import ProbeClient, ProbeError
 from tests.attach.children import DRIVEN, LIMIT_S, Child, Python, words_of_gputui
 from tests.attach.small_training import FOR_EVER, TRAINING
-from tests.scale import SCALE
+from tests.scale import SCALE, scaled
 
 VIEWERS = 3
-LOOKS = 6 * SCALE
+LOOKS = scaled(3, 6)
 
 # Under a profiler that takes long for each function of the probe, and lets other threads run when a call of it returns.
 COUNTED = """
@@ -96,6 +96,7 @@ THREADS_THAT_WORK = """
                     while not os.path.exists("done"):
                         work()
                         counts[name] += 1
+                        time.sleep(0.002)
                 except BaseException as error:
                     faults.append(repr(error))
             thread = threading.Thread(target=loop)
@@ -126,7 +127,6 @@ THREADS_THAT_WORK = """
         if pid == 0:
             os._exit(7)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
-        time.sleep(0.01)
 
     signal.signal(signal.SIGALRM, lambda *_: handled.append(threading.get_ident()))
     signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)

@@ -70,7 +70,7 @@ class Failing:
         (self._python.folder / "told").write_bytes(bytes(2))
         words = fault.kind, str(place), str(fault.lasting), str(fault.error)
         preload = self._python.environment["LD_PRELOAD"] + ":libfaults.so"
-        child = self._python.fork(PROGRAM, *words, LD_PRELOAD=preload)
+        child = self._python.fork(PROGRAM, *words, modules=("torch",), LD_PRELOAD=preload)
         met = f"{fault} at {place}"
         with (self._python.folder / "told").open("r+b") as file, mmap.mmap(file.fileno(), 2) as told:
             wait_until(lambda: told[0] or child.process.poll() is not None, "the beginning")

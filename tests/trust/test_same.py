@@ -163,7 +163,7 @@ AFTER = tuple(f"after round {number}" for number in range(1, 7))
 COUNTED = (
     SMALL_TRAINING
     + """
-    import gc, os
+    import gc, os, time
 
     things = [model, optimizer, optimizer.state, *model.modules(), *model.parameters(), None, True, False, 0, 1, (), ""]
     things += [parameter.grad for parameter in model.parameters()]
@@ -172,6 +172,7 @@ COUNTED = (
     def report(name):
         while not os.path.exists(name):
             step()
+            time.sleep(0.005)
         print(name, len(gc.get_objects()), *[sys.getrefcount(thing) for thing in things], flush=True)
 
     for name in ("before", *sys.argv[1:]):

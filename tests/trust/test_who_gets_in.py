@@ -20,7 +20,7 @@ from tests.trust.conftest import ANA, BEN, COUNTING
 
 BECOME = """
     import ctypes, json, os, sys
-    import gputui.probe.serving.server, gputui.sources.probe.listing
+    import gputui.probe.viewers.server, gputui.sources.probe.listing
 
     def become(uid):
         os.setgroups([])
@@ -114,7 +114,7 @@ def test_only_the_owner_and_root_can_attach(python: Python, of_users: dict[int, 
 def test_root_finds_a_program_that_started_as_root_and_changed_user(python: Python, sockets: Path) -> None:
     child = python.start(
         f"""
-        import gputui.probe.serving.server, ctypes, json, os
+        import gputui.probe.viewers.server, ctypes, json, os
         os.setgid({ANA})
         os.setuid({ANA})
         print("ready", flush=True)

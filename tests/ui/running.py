@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 
 from gputui.ui.app import GputuiApp
-from tests.hanging import POLL_S, Limit
+from tests.hanging import HANGS_S, POLL_S, Limit
 
 
 async def until_idle(_min_sleep_s: float = 0.0) -> None:
@@ -27,6 +27,7 @@ async def until_idle(_min_sleep_s: float = 0.0) -> None:
 # Textual's own function sleeps 40 ms per key and 20 ms per pause, and returns too early when other programs keep this
 # one from the processor.
 app.wait_for_idle = pilot.wait_for_idle = until_idle
+GputuiApp.NOTIFICATION_TIMEOUT = HANGS_S  # a notice stays until it was read, on a busy machine, too
 screen.UPDATE_PERIOD = 0.001  # seconds from a change to its repaint: 16 ms in a terminal, for each key here
 
 PARSED: dict[tuple[object, ...], list[RuleSet]] = {}

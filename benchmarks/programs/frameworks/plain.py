@@ -23,11 +23,11 @@ def beats():
         work.beat(began_s)
 
 
-threading.Thread(target=beats).start()
-threading.Thread(target=pieces, args=(1, 2)).start()
+others = [threading.Thread(target=beats), threading.Thread(target=pieces, args=(1, 2))]
+for thread in others:
+    thread.start()
 work.ready()
 pieces(0, 2)
-for thread in threading.enumerate():
-    if thread is not threading.current_thread():
-        thread.join()
+for thread in others:
+    thread.join()
 work.end(wrong)

@@ -58,10 +58,10 @@ def report(moment: TargetMoment, problems: Sequence[str], width: int, *, in_colo
             page.wrapped(f"{names[index]}{answer.sentence} {answer.nameless}".rstrip(), "")
             if answer.not_yet:
                 page.wrapped(f"{names[index]}{answer.not_yet}: the attach screens go on looking for it.", "")
-    _summaries(page, moment, problems)
     named = [(names[device.index], finding) for device, finding in with_outcomes(findings, replayed)]
     for device_name, finding in named[:1]:
         page.finding(device_name, finding)
+    _summaries(page, moment, problems)
     for section in sections:
         _failure(page, section)
     shown = at_top(moment) or moment

@@ -26,7 +26,7 @@ ResultWords = tuple[tuple[str, ...], bool]
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What a viewer can have the probe do; the probe has its own table of the same names (`probe/serving/actions.py`).
+    """What a viewer can have the probe do; the probe has its own table of the same names (`probe/viewers/actions.py`).
 
     `call` is its name on the screens; `letter` and `title` stand in the menu. `question` asks about a PID ("{}"),
     `verb` is on the button, `warning` says what it costs, and `predict` gives a line for each device. `describe` puts a

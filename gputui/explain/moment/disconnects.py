@@ -5,6 +5,10 @@ from __future__ import annotations
 from gputui import __version__
 from gputui.model.attached.target import Disconnect, DisconnectKind
 
+_CLOSED_OR_FAILED = (
+    "The process closed all its files, became another program (exec), or hangs while it exits; or its probe failed:"
+    " gputui.probe.status() in it says why."
+)
 _STOPPED_OR_BUSY = "The program may be stopped (Ctrl-Z, a debugger) or busy in one long call."
 
 _SENTENCES: dict[DisconnectKind, tuple[str, str]] = {
@@ -23,7 +27,7 @@ _SENTENCES: dict[DisconnectKind, tuple[str, str]] = {
     DisconnectKind.PROBE_STOPPED: ("Process {pid} has stopped its probe and continues without it.", ""),
     DisconnectKind.PROBE_GONE: (
         "The probe of process {pid} is gone.",
-        "The process closed all its files, became another program (exec), or hangs while it exits.",
+        _CLOSED_OR_FAILED,
     ),
     DisconnectKind.UNREACHABLE: ("The connection to process {pid} has failed: {detail}.", "Attach again."),
     DisconnectKind.NOT_ANSWERING: (

@@ -117,7 +117,7 @@ def _start(importer, linger_s):
         module.__file__ = spec.origin
         sys.modules["gputui"] = module
         importer.exec_module(module)
-    own_import.module("gputui.probe.serving.server")  # noqa: F821 - here, where no fork can come in between
+    own_import.module("gputui.probe.viewers.server")  # noqa: F821 - here, where no fork can come in between
     lifecycle = own_import.module("gputui.probe.lifecycle")  # noqa: F821
 
     is_new = is_new or not lifecycle.status().startswith("/")

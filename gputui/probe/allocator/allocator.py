@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from gputui.probe.allocator.blockmap import RawMap, private_pools
-from gputui.probe.allocator.failed_captures import is_routing_apart
+from gputui.probe.allocator.pool_use import is_routing_apart
 from gputui.probe.allocator.pools import PoolWatch
 from gputui.protocol.allocator_settings import WITH_OLDER_FIRST, large_page_bytes, parse_settings
 

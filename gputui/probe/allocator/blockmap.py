@@ -16,8 +16,7 @@ from itertools import chain, compress, groupby, repeat
 from operator import itemgetter
 from typing import Any
 
-from gputui.probe.allocator.failed_captures import Doubts
-from gputui.probe.allocator.pool_use import Pool, PoolUse
+from gputui.probe.allocator.pool_use import Doubts, Pool, PoolUse
 from gputui.probe.guards.probe_thread import let_others_run
 from gputui.protocol.trace_events import NOT_PYTHON
 

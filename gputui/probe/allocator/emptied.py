@@ -23,44 +23,63 @@ Calls = Optional[Tuple[List[List[int]], List[int]]]
 """How many blocks of each device were requested and freed before each call, and before the end."""
 
 
+class Wrapped:
+    """Functions of `torch._C`, by name, before each of which one of ours is called while they are wrapped."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+        self._replaced: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {}
+
+    @property
+    def is_on(self) -> bool:
+        """Whether they are wrapped now."""
+        return bool(self._replaced)
+
+    def begin(self, torch: ModuleType, before: Callable[[], object]) -> None:
+        """Have `before` called from now on."""
+        for name in self._names:
+            original = getattr(torch._C, name, None)
+            if original is not None:
+                self._replaced[name] = original, _calling(before, original)
+                setattr(torch._C, name, self._replaced[name][1])
+
+    def end(self, torch: ModuleType) -> None:
+        """Put the functions back, but for what others have wrapped since."""
+        while self._replaced:
+            name, (original, own) = self._replaced.popitem()
+            if getattr(torch._C, name, None) is own:
+                setattr(torch._C, name, original)
+
+
+def _calling(before: Callable[[], object], original: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapper(*arguments: object, **keywords: object) -> Any:  # noqa: ANN401
+        if not HISTORY.is_off:
+            HISTORY.enter(before)
+        return original(*arguments, **keywords)
+
+    return wrapper
+
+
 class EmptyCacheCalls:
     """Knows each call by how many blocks were requested and freed before it, which the trace has as events."""
 
     def __init__(self) -> None:
-        self._replaced: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {}
+        self._functions = Wrapped(_FUNCTIONS)
         self._calls: deque[list[int]] = deque(maxlen=CALLS_AT_MOST)
 
     def begin(self, torch: ModuleType) -> None:
         """Note the calls from now on, those before are forgotten."""
         self.end(torch)
         self._calls.clear()
-        for name in _FUNCTIONS:
-            original = getattr(torch._C, name, None)
-            if original is not None:
-                self._replaced[name] = original, self._noting(torch, original)
-                setattr(torch._C, name, self._replaced[name][1])
+        self._functions.begin(torch, lambda: self._calls.append(requests_and_frees(torch)))
 
     def end(self, torch: ModuleType) -> None:
         """Note no more calls."""
-        while self._replaced:
-            name, (original, own) = self._replaced.popitem()
-            if getattr(torch._C, name, None) is own:
-                setattr(torch._C, name, original)
+        self._functions.end(torch)
 
     def so_far(self, torch: ModuleType) -> Calls:
         """The calls that were noted, and the counts of this moment, at which a trace ends; None: none are noted."""
-        return (list(self._calls), requests_and_frees(torch)) if self._replaced else None
-
-    def _noting(self, torch: ModuleType, original: Callable[..., Any]) -> Callable[..., Any]:
-        def empty_cache(*arguments: object, **keywords: object) -> Any:  # noqa: ANN401
-            if not HISTORY.is_off:
-                HISTORY.enter(self._note, torch)
-            return original(*arguments, **keywords)
-
-        return empty_cache
-
-    def _note(self, torch: ModuleType) -> None:
-        self._calls.append(requests_and_frees(torch))
+        return (list(self._calls), requests_and_frees(torch)) if self._functions.is_on else None
 
 
 def places_within(traces: Sequence[Sequence[dict[str, Any]]], calls: Calls) -> list[list[int]] | None:

@@ -11,14 +11,12 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 from gputui import environment
 from gputui.probe.allocator import allocator
-from gputui.probe.allocator.emptied import EmptyCacheCalls
-from gputui.probe.guards.boundary import HISTORY
+from gputui.probe.allocator.emptied import EmptyCacheCalls, Wrapped
 from gputui.probe.main_thread import process
 
 _SWITCHES = ("_cuda_record_memory_history", "_cuda_record_memory_history_legacy")
@@ -38,7 +36,7 @@ class MemoryHistory:
         self._pid: int | None = None
         self.is_kept = False
         """Whether the last events are kept for black boxes."""
-        self._replaced: dict[str, Callable[..., Any]] = {}
+        self._switches = Wrapped(_SWITCHES)
         self._mode: dict[str, Any] = {}
         """How history was switched on here, {} if it was not."""
         self._resumes: dict[str, Any] | None = None
@@ -115,7 +113,7 @@ class MemoryHistory:
     def _begin(self, torch: ModuleType, mode: dict[str, Any]) -> None:
         torch.cuda.memory._record_memory_history(**mode, **_for_all_threads(torch))
         self._pid, self._mode = os.getpid(), mode
-        self._watch(torch)
+        self._switches.begin(torch, self.switch_off_if_ours)  # what the program switches on takes their place
         if "max_entries" in mode:
             self.emptied.begin(torch)
 
@@ -124,7 +122,7 @@ class MemoryHistory:
         torch.cuda.memory._record_memory_history(enabled=None)
 
     def _forget(self, torch: ModuleType) -> None:
-        self._unwatch(torch)
+        self._switches.end(torch)
         self.emptied.end(torch)
         self._pid, self._mode = None, {}
 
@@ -150,27 +148,6 @@ class MemoryHistory:
         """Switch off what was switched on for viewers."""
         if not self.is_kept:
             self.switch_off_if_ours()
-
-    def _watch(self, torch: ModuleType) -> None:
-        for name in _SWITCHES:
-            if hasattr(torch._C, name):
-                self._replaced[name] = getattr(torch._C, name)
-                setattr(torch._C, name, self._giving_way(self._replaced[name]))
-
-    def _unwatch(self, torch: ModuleType) -> None:
-        while self._replaced:
-            name, original = self._replaced.popitem()
-            setattr(torch._C, name, original)
-
-    def _giving_way(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """A wrapper of `original` for the program to call, which first switches off history that we switched on."""
-
-        def record(*arguments: object, **keywords: object) -> Any:  # noqa: ANN401
-            if not HISTORY.is_off:
-                HISTORY.enter(self.switch_off_if_ours)
-            return original(*arguments, **keywords)
-
-        return record
 
 
 def _for_all_threads(torch: ModuleType) -> dict[str, bool]:

@@ -1,11 +1,19 @@
-"""What was found out about the users of private pools at one moment."""
+"""What was found out about the users of private pools at one moment, and where a capture may have failed.
+
+Up to PyTorch 2.12, a capture that ends with an error, or never ends, keeps its pool in use and its device in the list
+of those that are being captured: until the process ends, nothing of the device's cache is returned. From 2.13 on, the
+pool is in use until the graph is deleted. No call tells either, and the signs have harmless causes, too. So where
+there is a sign, the forecast of what `empty_cache()` returns is a range.
+"""
 
 from __future__ import annotations
 
-import gc
 import threading
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Tuple
+from functools import lru_cache
+from types import ModuleType
+from typing import NamedTuple, Tuple
 
 Pool = Tuple[int, int]
 ANY_DEVICE = -1
@@ -26,7 +34,7 @@ class PoolUse:
     capture under way, and `unnamed`: those of them whose capture has a pool of its own. `routing`: devices with a
     thread inside `use_mem_pool`. `is_whole`: False if the objects were not searched for. `unfinished`: how many graphs
     have no finished capture, and none under way. `may_capture_unseen`: whether another thread may be capturing one.
-    `unsure`: pools for whose holder another may have been taken.
+    `unsure`: pools for whose holder another may have been taken. `has_frozen`: whether `gc.freeze()` hid objects.
     """
 
     holders: dict[tuple[int, Pool], str] = field(default_factory=dict)
@@ -36,6 +44,7 @@ class PoolUse:
     problems: list[str | dict[str, str]] = field(default_factory=list)
     unsure: set[tuple[int, Pool]] = field(default_factory=set)
     is_whole: bool = True
+    has_frozen: bool = False
     unfinished: int = 0
     may_capture_unseen: bool = False
 
@@ -61,8 +70,7 @@ class PoolUse:
 
     def _with_hidden(self, holders: dict[tuple[int, Pool], str]) -> dict[tuple[int, Pool], str]:
         """The holders with a reason where there may be one that was not seen; those pools are unsure."""
-        has_frozen = self.is_whole and gc.get_freeze_count() > 0  # visits all that is frozen: 0.1 s in a server
-        if self.is_whole and not has_frozen:
+        if self.is_whole and not self.has_frozen:
             return holders
         self.unsure |= {key for key, holder in holders.items() if not holder}
         if not self.is_whole:
@@ -72,3 +80,114 @@ class PoolUse:
             " count as kept."
         )
         return {key: holder or "an object hidden by gc.freeze()" for key, holder in holders.items()}
+
+
+UNUSED = (
+    "No graph or MemPool that uses memory pool {} can be found. A CUDA graph whose capture failed may have made it."
+)
+UNFINISHED = (
+    "The program has a torch.cuda.CUDAGraph without a finished capture. It may have failed, or go on in another thread."
+)
+LEFT = "The main thread has left a torch.cuda.graph without ending its capture, so that has failed."
+UNSEARCHED = "Whether the capture of a CUDA graph has failed is looked for on request only."
+KEPT = " A graph whose capture failed keeps its memory pool until it is deleted."
+LOCKS = (
+    " Before PyTorch 2.13, nothing of a device's cache is returned after a capture has failed there, until the process"
+    " ends. So what empty_cache() would return is a range."
+)
+
+
+class Doubts(NamedTuple):
+    """The devices on which nothing may be returned, and the pools that may or may not be."""
+
+    devices: set[int]
+    pools: set[tuple[int, Pool]]
+
+
+class FailedCaptures:
+    """Remembers when a pool was first seen without a user.
+
+    If the cache of its device was emptied since then, no capture has failed there.
+    """
+
+    def __init__(self) -> None:
+        self._first_seen: dict[tuple[int, Pool], tuple[int, int]] = {}
+
+    def look(
+        self, torch: ModuleType, use: PoolUse, sizes: Mapping[tuple[int, Pool], int], devices: Iterable[int]
+    ) -> tuple[dict[tuple[int, Pool], str], Doubts]:
+        """Who holds each pool, and what is in doubt; adds the reasons to `use.problems`.
+
+        `sizes`: the bytes of each (device, private pool) with memory; `devices`: those that PyTorch has memory on.
+        """
+        holders = use.holders_of(sorted(sizes))
+        unused = {key for key, holder in holders.items() if not holder}
+        if is_routing_apart(torch):
+            return holders, _of_live_graphs(use, unused, devices)
+        unemptied = self._unemptied(torch, {key: sizes[key] for key in unused})
+        sign = _sign(torch, use, unemptied)
+        if sign:
+            use.problems.append(sign + LOCKS)
+        is_everywhere = sign in {UNFINISHED, LEFT}
+        doubted = use.unsure | (unused if is_everywhere else unemptied)
+        return holders, Doubts(set(devices) if is_everywhere else {device for device, _ in doubted}, doubted)
+
+    def _unemptied(self, torch: ModuleType, sizes: Mapping[tuple[int, Pool], int]) -> set[tuple[int, Pool]]:
+        """The pools around which the device's cache was not emptied since they were first seen without a user.
+
+        A pool that has grown had a user again.
+        """
+        emptied = {device: _times_emptied(torch, device) for device, _ in sizes}
+        now = {key: (size, emptied[key[0]]) for key, size in sizes.items()}
+        seen = {key: self._first_seen.get(key, now[key]) for key in sizes}
+        self._first_seen = {key: seen[key] if sizes[key] <= seen[key][0] else now[key] for key in sizes}
+        return {key for key, (_, times) in self._first_seen.items() if times == emptied[key[0]]}
+
+
+@lru_cache(maxsize=None)
+def is_routing_apart(torch: ModuleType) -> bool:
+    """Whether PyTorch tells captures from mere routing, so that `use_mem_pool` does not keep the default pools.
+
+    That came with the statistics by private pool, by which it is recognised here, and so did what a graph gives back
+    after its capture has failed.
+    """
+    return "reserved_bytes_by_private_pools" in torch._C._cuda_memoryStats(0)
+
+
+def _of_live_graphs(use: PoolUse, unused: set[tuple[int, Pool]], devices: Iterable[int]) -> Doubts:
+    """What is in doubt in newer versions, in which only a graph that lives keeps the pool of its failed capture."""
+    locked = set(devices) if use.may_capture_unseen and has_other_threads() else set()
+    doubted = unused if use.unfinished else set()
+    if locked or doubted:
+        use.problems.append(UNFINISHED + KEPT)
+    return Doubts(locked, use.unsure | doubted)
+
+
+def _sign(torch: ModuleType, use: PoolUse, unemptied: set[tuple[int, Pool]]) -> str:
+    """What tells that a capture may have failed; "" if nothing does."""
+    if use.unfinished:
+        return UNFINISHED
+    if not use.capturing and _is_left(torch):
+        return LEFT
+    if unemptied:
+        return UNUSED.format(min(unemptied)[1])
+    return UNSEARCHED if use.unsure and not use.is_whole else ""
+
+
+def _times_emptied(torch: ModuleType, device: int) -> int:
+    """How often the device's cache was emptied while nothing was being captured; always 0 if that is not known.
+
+    Older versions, which have no snapshots of single pools, also count calls that they refuse during a capture.
+    """
+    if not hasattr(getattr(torch.cuda, "MemPool", None), "snapshot"):
+        return 0
+    return int(torch._C._cuda_memoryStats(device).get("num_sync_all_streams", 0))
+
+
+def _is_left(torch: ModuleType) -> bool:
+    """Whether this thread is on the stream on which `torch.cuda.graph` captures, where a failed capture leaves it."""
+    stream = torch.cuda.graph.default_capture_stream
+    if stream is None:
+        return False
+    current = torch._C._cuda_getCurrentStream(stream.device_index)
+    return bool(current[0] == stream.stream_id)

@@ -18,9 +18,9 @@ from time import thread_time
 from types import CodeType, FunctionType, GeneratorType, ModuleType
 from typing import Any, NamedTuple
 
-from gputui.probe.allocator.failed_captures import FailedCaptures
-from gputui.probe.allocator.pool_use import ANY_DEVICE, Pool, PoolUse, has_other_threads
+from gputui.probe.allocator.pool_use import ANY_DEVICE, FailedCaptures, Pool, PoolUse, has_other_threads
 from gputui.probe.objects.attributes import AttributeReader
+from gputui.probe.objects.heap import has_frozen
 from gputui.probe.pace.budget import on_request
 
 # Generators that route a thread's allocations: module, name, and the local variables with the device and the pool.
@@ -57,6 +57,7 @@ class PoolWatch:
     def __init__(self) -> None:
         self._counts: tuple[int, ...] = ()
         self._users: list[weakref.ref[Any]] = []
+        self._has_frozen = False
         self.walked_ms = 0.0
         """The processor time of the walk in the last look, 0 if there was none."""
         self.failed_captures = FailedCaptures()
@@ -78,7 +79,7 @@ class PoolWatch:
             if not may_walk:
                 return _unwalked(torch)
             users, self._counts = self._walk(watched), counts
-        return _use_of(torch, users, codes)
+        return _use_of(torch, users, codes, has_frozen=self._has_frozen)
 
     def _known_users(self, counts: tuple[int, ...]) -> list[Any] | None:
         """The users that the last walk found, None if there may be others by now."""
@@ -94,12 +95,15 @@ class PoolWatch:
         codes = {id(o) for o in watched}
         users = [o for o in users if type(o) is not GeneratorType or id(o.gi_code) in codes]
         self._users = [weakref.ref(o) for o in users]
+        self._has_frozen = has_frozen(objects)
         self.walked_ms = (thread_time() - began) * 1000
         return users
 
 
-def _use_of(torch: ModuleType, users: list[Any], codes: dict[CodeType, tuple[str, str]]) -> PoolUse:
-    use = PoolUse()
+def _use_of(
+    torch: ModuleType, users: list[Any], codes: dict[CodeType, tuple[str, str]], *, has_frozen: bool
+) -> PoolUse:
+    use = PoolUse(has_frozen=has_frozen)
     contexts = [_Capture.of(o) for o in users if issubclass(type(o), torch.cuda.graph)]
     graphs = [o for o in users if issubclass(type(o), torch.cuda.CUDAGraph)]
     pools = [o for o in users if hasattr(torch.cuda, "MemPool") and issubclass(type(o), torch.cuda.MemPool)]

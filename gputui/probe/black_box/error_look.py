@@ -7,7 +7,7 @@ import sys
 import threading
 from functools import partial
 from time import perf_counter, time
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gputui.probe.allocator import allocator
@@ -15,7 +15,7 @@ from gputui.probe.allocator.emptied import places_within
 from gputui.probe.allocator.memory_history import memory_history
 from gputui.probe.allocator.trace_columns import describe_traces
 from gputui.probe.guards.originals import get_native_id
-from gputui.probe.guards.thread_frames import current_frames
+from gputui.probe.guards.thread_frames import current_frames, stack
 from gputui.probe.guards.thread_numbers import is_main_thread
 from gputui.probe.looks.looks import empty_look
 from gputui.probe.looks.stops import undisturbed
@@ -42,7 +42,7 @@ EVENTS_AT_MOST = 200_000
 """How many of a device's newest events a black box holds."""
 
 
-class Request(NamedTuple):
+class MemoryRequest(NamedTuple):
     """What PyTorch calls its observer with, in bytes: `limit` is the memory fraction's, or the device's total."""
 
     device: int
@@ -51,20 +51,22 @@ class Request(NamedTuple):
     device_free_bytes: int
 
 
-def request_after(torch: ModuleType, requested_bytes: int) -> Request:
+def request_after(torch: ModuleType, requested_bytes: int) -> MemoryRequest:
     """What the observer would have been told, asked for now, of the current device."""
     device = torch.cuda.current_device()
     free_bytes, total_bytes = torch.cuda.mem_get_info(device)
-    return Request(device, requested_bytes, total_bytes, free_bytes)
+    return MemoryRequest(device, requested_bytes, total_bytes, free_bytes)
 
 
-class Look:
+class ErrorLook:
     """What was read at the error; `messages` makes of it what goes into the file, in any thread.
 
     `error` is None in PyTorch's observer, and for a look after the end what ended the program.
     """
 
-    def __init__(self, torch: ModuleType, request: Request, number: int, error: MemoryFailure | None = None) -> None:
+    def __init__(
+        self, torch: ModuleType, request: MemoryRequest, number: int, error: MemoryFailure | None = None
+    ) -> None:
         self._reader = TorchReader(reads_records=True)
         self._look = empty_look([])
         self._statistics: dict[str, Any] = {}
@@ -91,7 +93,7 @@ class Look:
         plan = Budget().plan("walk", blocks, MAP_MS, is_urgent=True)
         problems += plan.problems
         self._failure = describe(problems)
-        has_stopped = is_main_thread() or _is_in_backward(torch)
+        has_stopped = is_main_thread() or stacks.is_in_backward_here(torch)
         has_traces = allocator.is_history_enabled(torch)
         # PyTorch has released by now what can be released, so nobody needs to know what cannot
         self._reader.read_map(torch, self._look, has_map=plan.has_map, may_walk=False, has_traces=has_traces)
@@ -120,7 +122,7 @@ def _bare_greeting() -> dict[str, Any]:
 
 
 def _failure(
-    torch: ModuleType, request: Request, number: int, error: MemoryFailure | None, problems: list[str]
+    torch: ModuleType, request: MemoryRequest, number: int, error: MemoryFailure | None, problems: list[str]
 ) -> dict[str, Any]:
     """The fields of `gputui.model.attached.failure.Failure`."""
     device, requested_bytes, limit_bytes, device_free_bytes = request
@@ -160,25 +162,16 @@ def _thread_name() -> str:
 
 def _stack(torch: ModuleType) -> list[dict[str, Any]]:
     """The Python stack of this thread, or of the one that waits for the backward pass in which this one has none."""
-    frame: FrameType | None = sys._getframe()
-    while frame is not None and stacks.is_of_probe(frame):
-        frame = frame.f_back
-    if frame is None and _is_in_backward(torch):
-        tops = [top for top in current_frames().values() if stacks.is_in_backward(top)]
-        frame = tops[0] if tops else None
-    sites: list[dict[str, Any]] = []
-    while frame is not None and len(sites) < FRAMES_AT_MOST:
-        code = frame.f_code
-        file, function = plain.text(code.co_filename), plain.text(code.co_name)
-        sites.append({"file": file, "line": frame.f_lineno or 0, "function": function})
-        frame = frame.f_back
-    return sites
-
-
-def _is_in_backward(torch: ModuleType) -> bool:
-    return bool(torch._C._current_graph_task_id() != -1)
+    innermost = stacks.frame_of_the_program()
+    if innermost is None and stacks.is_in_backward_here(torch):
+        innermost = next(filter(stacks.is_in_backward, current_frames().values()), None)
+    rows = [(frame.f_code, frame.f_lineno or 0) for frame in stack(innermost)[:FRAMES_AT_MOST]]
+    return [
+        {"file": plain.text(code.co_filename), "line": line, "function": plain.text(code.co_name)}
+        for code, line in rows
+    ]
 
 
 def _backward_node(torch: ModuleType) -> str:
-    node = torch._C._current_autograd_node() if _is_in_backward(torch) else None
+    node = torch._C._current_autograd_node() if stacks.is_in_backward_here(torch) else None
     return "" if node is None else str(node.name())

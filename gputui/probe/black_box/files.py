@@ -9,8 +9,7 @@ from time import localtime, strftime, time
 from typing import Any
 from zlib import compressobj
 
-from gputui.probe.looks.encoding import encode_in_pieces
-from gputui.probe.looks.messages import with_table
+from gputui.probe.looks.messages import encode_in_pieces, with_table
 from gputui.protocol import black_boxes, frames
 
 _LEVEL = 1

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from gputui.probe.black_box.error_look import Look
+    from gputui.probe.black_box.error_look import ErrorLook
     from gputui.probe.black_box.unreported import MemoryFailure
 
 FIRST, LAST = 3, 3
@@ -102,18 +102,18 @@ class _Recorder:
 
     def record_after(self, torch: Any, error: MemoryFailure) -> None:  # noqa: ANN401
         """Look and write after the program's end, in this thread: no other can be started any more."""
-        from gputui.probe.black_box.error_look import Look, request_after
+        from gputui.probe.black_box.error_look import ErrorLook, request_after
 
         self.number += 1
-        look = Look(torch, request_after(torch, error.requested_bytes), self.number, error)
+        look = ErrorLook(torch, request_after(torch, error.requested_bytes), self.number, error)
         self._write(look, self.number)
 
     def _record(self, number: int, request: tuple[int, ...], began: float) -> None:
-        from gputui.probe.black_box.error_look import Look, Request
+        from gputui.probe.black_box.error_look import ErrorLook, MemoryRequest
 
         if not self.finish(0.0):
             return  # the last error is still being written
-        look = Look(sys.modules["torch"], Request(*request), number)
+        look = ErrorLook(sys.modules["torch"], MemoryRequest(*request), number)
         try:
             self._is_writing = True
             start_new_thread(BLACK_BOX.enter, (self._write, look, number))
@@ -124,7 +124,7 @@ class _Recorder:
             raise
         self.finish(max(0.0, began + STOP_S - perf_counter()))
 
-    def _write(self, look: Look, number: int) -> None:
+    def _write(self, look: ErrorLook, number: int) -> None:
         try:
             from gputui.probe.black_box import files
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 MAX_WORDS = 2000
 _MAX_IN_SENTENCE = 300
 _NO_ROOM = "the program had no memory left, or was at the limit of its recursion"
+_NO_PLACE = "at an unknown line"
 _OUR_PACKAGE = "gputui"
 _traceback_of = BaseException.__dict__["__traceback__"].__get__
 
@@ -66,7 +67,7 @@ class Part:
         """Note an exception of the probe's own; returns False."""
         self.failures += 1
         self.words = words_of(error)
-        kind = type(error).__name__, _place(error)
+        kind = type(error).__name__, _read(_place, error, _NO_PLACE)
         is_depth = isinstance(error, RecursionError)  # the program's: it may be anywhere the next time
         self.is_off = self.is_off or (kind in self._kinds and not is_depth)
         self._kinds.add(kind)
@@ -91,8 +92,30 @@ def problems() -> list[str]:
 
 def is_of_the_program(error: BaseException) -> bool:
     """Whether an exception was raised by one of the program's signal handlers, and so must be passed on to it."""
-    if not isinstance(error, Exception):
-        return True
+    return not isinstance(error, Exception) or _read(_has_passed_a_handler, error, False)
+
+
+def _read(
+    read: Callable[[BaseException], Result],
+    error: BaseException,
+    otherwise: Result,
+) -> Result:
+    """What `read` finds in the frames of an error; an audit hook of the program's may refuse to have them read."""
+    try:
+        return read(error)
+    except (MemoryError, RecursionError):
+        raise
+    except Exception as second:
+        try:
+            is_of_program = _has_passed_a_handler(second)
+        except Exception:  # noqa: BLE001 (the hook's again)
+            is_of_program = False
+        if is_of_program:
+            raise
+        return otherwise
+
+
+def _has_passed_a_handler(error: BaseException) -> bool:
     handlers = [code for number in _signal.valid_signals() if (code := _code_of(_signal.getsignal(number))) is not None]
     traceback = _traceback_of(error)
     while traceback is not None:
@@ -126,7 +149,7 @@ def words_of(error: BaseException) -> str:
 
 def _place(error: BaseException) -> str:
     """The innermost line of the probe that an exception went through: "search.py:42"."""
-    traceback, place = _traceback_of(error), "at an unknown line"
+    traceback, place = _traceback_of(error), _NO_PLACE
     while traceback is not None:
         frame = traceback.tb_frame
         if str(frame.f_globals.get("__name__")).startswith(_OUR_PACKAGE):

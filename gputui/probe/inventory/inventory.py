@@ -27,7 +27,7 @@ def take_inventory(
     method: str = WALK,
     meter: Meter | None = None,
     memory: Memory | None = None,
-    frames: list[stacks.Running] | None = None,
+    frames: list[stacks.RunningFrame] | None = None,
 ) -> dict[str, Any]:
     """The fields of `gputui.model.attached.tensors.Inventory`, as plain lists, dictionaries, strings and numbers.
 
@@ -39,7 +39,7 @@ def take_inventory(
     """
     if not all(hasattr(torch, name) for name in NEEDED):
         fields = {"storages": [], "how": method, "problems": [NOT_READY], "is_complete": True, "known_sizes": []}
-        return {**fields, "by_address": {}, "batches": [], "collections": []}
+        return {**fields, "by_address": {}, "collections": []}
     was_collecting = gc.isenabled()
     gc.disable()  # a collection in the middle would run the program's destructors
     try:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from itertools import compress, groupby, repeat
 from operator import and_, itemgetter, not_, or_
 
-from gputui.probe.inventory.referrers import name_by_referrers
 from gputui.probe.inventory.saved import SavedTensors
 from gputui.probe.names.memory import STAYING, UNNAMED
-from gputui.probe.objects.attributes import AttributeReader
 from gputui.probe.objects.plain import type_name
 from gputui.probe.objects.torch_types import Tensor, Torch
 from gputui.probe.pace.meter import Meter
+from gputui.probe.pace.turns import Turns
 from gputui.probe.search.variables import NamedValue
 from gputui.probe.tensors.cache_names import of_caches
 from gputui.probe.tensors.gradients import GradientReader
@@ -41,6 +40,7 @@ class OtherTensors:
         model_states: ModelStates,
         saved: SavedTensors,
         meter: Meter,
+        turns: Turns,
     ) -> None:
         self._parameter = torch.nn.Parameter
         self._ledger = ledger
@@ -48,39 +48,21 @@ class OtherTensors:
         self._model_states = model_states
         self._saved = saved
         self._meter = meter
+        self._turns = turns
 
-    def to_name(self, tensors: list[Tensor]) -> list[Tensor]:
-        """Those of these tensors whose storages have no owner, or that may have a gradient.
-
-        Where there was no time to read all that optimizers hold, what earlier looks have found there has its owner.
-        """
-        others = list(compress(tensors, map(not_, map(self._model_states.is_named, map(id, tensors)))))
-        require_grad = self._gradients.require_grad(others)
-        left = self._ledger.without_owner(list(compress(others, map(not_, require_grad))))
-        if not self._meter.is_complete:
-            left = list(filter(self._may_be_new, left))
-        return [*left, *compress(others, require_grad)]
-
-    def record_variables(self, tensors: list[NamedValue], start: int) -> int:
-        """Record the tensors of variables, those that something else keeps alive last.
-
-        It begins with number `start`, and returns where the next look has to go on: 0 if there was time for all.
-        """
+    def record_variables(self, what: str, tensors: list[NamedValue]) -> None:
+        """Record the tensors of variables, those that something else keeps alive last; `what`: see `Turns`."""
         for named in _of_caches(tensors):
             if not self._gradients.requires_grad(named.value):
                 with self._ledger.kept_by(named.keeper):
                     self._ledger.record(named.value, KV_CACHE, named.label)
         live = [named for named in tensors if not named.keeper]
-        start = start if start < len(live) else 0
-        in_turn = live[start:] + live[:start]
-        for first in range(0, len(live), AT_ONCE):
-            if not self._record_some(in_turn[first : first + AT_ONCE]):
-                return (start + first) % len(live)
+        for some in self._turns.in_turn(what, live, self._meter, AT_ONCE):
+            self._record_some(some)
         for named in tensors:
             if named.keeper and self._meter.spend():
                 with self._ledger.kept_by(named.keeper):
                     self._record_variable(named)
-        return 0
 
     def record_leaves(self) -> None:
         """Parameters that only the graph leads to, because nothing that was searched holds their modules."""
@@ -89,31 +71,22 @@ class OtherTensors:
                 return
             self._record_unnamed(leaf, PARAMETER if issubclass(type(leaf), self._parameter) else ACTIVATION)
 
-    def record_objects(self, tensors: list[Tensor]) -> list[Tensor]:
-        """Those on an interpreter's stack, and those that no variable leads to; returns those without any name.
+    def record_objects(self, tensors: list[Tensor]) -> None:
+        """Those on an interpreter's stack, and those that no variable leads to.
 
         Where there was no time for all variables, a tensor of earlier looks keeps its name, which is added later.
         """
         if not self._meter.spend(1 + len(tensors) // RECOGNISED_PER_STEP):
-            return []
+            return
         unknown = self._ledger.without_owner(tensors, are_held=False)
         if not self._meter.is_complete:
             unknown = [tensor for tensor in unknown if not self._ledger.category_before(tensor)]
-        return [
-            tensor for tensor in unknown if self._meter.spend() and self._record_unnamed(tensor, self._category(tensor))
-        ]
+        for tensor in unknown:
+            if self._meter.spend():
+                self._record_unnamed(tensor, self._category(tensor))
 
-    def name_by_referrers(self, unnamed: list[Tensor], own: set[int], attributes: AttributeReader) -> None:
-        """Name the largest of these by what refers to them; `own` are the ids of the caller's lists of them."""
-        entries = {id(tensor): self._ledger.record(tensor, OTHER, UNNAMED) for tensor in unnamed}
-        unnamed.sort(key=lambda tensor: -(entries[id(tensor)] or {"size_bytes": 0})["size_bytes"])
-        for ident, name in name_by_referrers(unnamed, {id(unnamed)} | own, attributes).items():
-            entry = entries[ident]
-            if entry is not None:
-                entry["owner"] = name
-
-    def _record_some(self, tensors: list[NamedValue]) -> bool:
-        """Record these tensors of variables; returns whether there was time for all."""
+    def _record_some(self, tensors: list[NamedValue]) -> None:
+        """Record these tensors of variables, as far as there is time."""
         tensors = self._without_known(tensors)
         if not self._meter.is_complete:
             tensors = [named for named in tensors if self._may_be_new(named.value)]
@@ -126,16 +99,15 @@ class OtherTensors:
             left = [named for _, named in part]
             if is_simple:
                 if not self._meter.spend(1 + len(left) // RECORDED_PER_STEP):
-                    return False
+                    return
                 left = self._to_record(left)
                 owners = [named.label for named in left]
                 numbers = self._ledger.record_plain([named.value for named in left], OTHER, owners)
                 left = [left[number] for number in numbers]
             for named in left:
                 if not self._meter.spend():
-                    return False
+                    return
                 self._record_variable(named)
-        return True
 
     def _to_record(self, tensors: list[NamedValue]) -> list[NamedValue]:
         """Those of these simple tensors whose storages have no owner, or only autograd's name for it."""
@@ -164,15 +136,14 @@ class OtherTensors:
             self._ledger.rename(entry, named.value, named.label)
         self._model_states.record_gradient(named.value, named.name, named.where)
 
-    def _record_unnamed(self, tensor: Tensor, category: str) -> bool:
-        """Record a tensor without a variable; returns whether it is new, and nothing but its type is known."""
-        if self._ledger.is_known(tensor):
-            return False
+    def _record_unnamed(self, tensor: Tensor, category: str) -> None:
+        """Record a tensor without a variable, unless its storage has an owner."""
+        if self._ledger.entry_of(tensor) is not None:
+            return
         node = self._gradients.node(tensor)
         name = f"{UNNAMED} {type_name(tensor)}" if node is None else f"result of {type_name(node)}"
-        entry = self._ledger.record(tensor, category, name)
+        self._ledger.record(tensor, category, name)
         self._model_states.record_gradient(tensor, name)
-        return entry is not None and node is None
 
     def _category(self, tensor: Tensor, name: str = "") -> str:
         if STATE_OF_PARAMETER in name:

@@ -13,7 +13,7 @@ from gputui.probe.pace.meter import Meter
 from gputui.probe.search.records import Found, RecordReader
 from gputui.probe.search.search import VariableSearch
 from gputui.probe.search.variables import label_of
-from gputui.probe.tensors.batches import Batch, Entry
+from gputui.probe.tensors.entries import Entry
 from gputui.probe.tensors.storages import Ledger
 
 OWNED = STAYING | {"gradient"}
@@ -52,11 +52,11 @@ class RememberedReading:
     def record(self, ledger: Ledger, others: OtherTensors, meter: Meter) -> None:
         """Record what earlier looks have found in them, and read on."""
         for keeper in self._keepers:
-            ledger.add_batch(Batch([], [], keeper.tensors.known()))
+            ledger.add_known(keeper.tensors.known())
         for keeper in self._keepers:
             named, (value, kind) = keeper.named, self._content(keeper.named.value)
             for names, tensors in keeper.tensors.read(value, kind, named.name, self._records, meter):
-                others.record_variables(self._search.take(named, Found(names, tensors, is_whole=True)), 0)
+                others.record_variables("remembered", self._search.take(named, Found(names, tensors, is_whole=True)))
                 labels = [label_of(name, named.where) for name in names]
                 entries = map(ledger.views.alone, tensors, map(ledger.entry_of, tensors))
                 keeper.tensors.note(tensors, list(map(_named, entries, labels)))

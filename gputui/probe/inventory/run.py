@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from functools import lru_cache, partial
 from itertools import groupby
@@ -29,10 +28,8 @@ from gputui.probe.search.keepers import Keepers
 from gputui.probe.search.modules import KnownModule
 from gputui.probe.search.search import VariableSearch
 from gputui.probe.search.variables import NamedValue
-from gputui.probe.tensors.at_rest import AtRest
-from gputui.probe.tensors.batches import Batches
-from gputui.probe.tensors.gradients import GradientReader
-from gputui.probe.tensors.model_states import ModelStates
+from gputui.probe.tensors.gradients import AtRest, GradientReader
+from gputui.probe.tensors.model_states import ModelStates, OwnedMemory
 from gputui.probe.tensors.optimizer_states import OptimizerStates
 from gputui.probe.tensors.storages import SCAN_ASKS_PINNED_FROM_BYTES, WALK_ASKS_PINNED_FROM_BYTES, Ledger
 
@@ -57,14 +54,14 @@ MODULES_SHARE = 0.2
 """The same for the globals of modules that are not on a stack, or installed: few of them lead to a tensor."""
 KEPT_SHARE = 0.25
 """The same for what exceptions and optimizers hold, which a large program's variables must not take away."""
-AUTOMATIC_HEADROOM = 4
-"""How much longer than expected a scan that nobody asked for may take without exceeding its stop."""
 
 
 class InventoryRun:
     """Takes one whole inventory; everything it holds is dropped with it."""
 
-    def __init__(self, torch: Torch, method: str, meter: Meter, memory: Memory, frames: list[stacks.Running]) -> None:
+    def __init__(
+        self, torch: Torch, method: str, meter: Meter, memory: Memory, frames: list[stacks.RunningFrame]
+    ) -> None:
         self._frames = frames
         self._torch = torch
         self._method = method
@@ -80,8 +77,7 @@ class InventoryRun:
         self._heap = Heap(classifier)
         self._keepers = Keepers(self._attributes)
         is_scan = method == SCAN
-        is_thorough = is_scan or memory.is_thorough_due
-        self._search = VariableSearch(classifier, self._attributes, memory.search, is_thorough=is_thorough)
+        self._search = VariableSearch(classifier, self._attributes, memory.search, is_thorough=is_scan)
         self._reading = RememberedReading(self._search, classifier, self._attributes)
         self._namespaces: list[stacks.Namespace] = []
         self._loose: list[Any] = []
@@ -101,7 +97,7 @@ class InventoryRun:
             self._ledger,
             self._gradients,
             meter,
-            Batches() if is_scan else memory.batches,
+            OwnedMemory(memory.turns) if is_scan else memory.owned,
         )
         self._optimizer_states = OptimizerStates(torch, self._ledger, self._model_states, meter)
         self._saved = SavedTensors(
@@ -111,7 +107,7 @@ class InventoryRun:
             self._gradients,
             self._model_states,
             meter,
-            is_thorough=is_thorough,
+            is_thorough=is_scan,
         )
         self._others = OtherTensors(
             torch,
@@ -120,13 +116,13 @@ class InventoryRun:
             self._model_states,
             self._saved,
             meter,
+            memory.turns,
         )
 
     def result(self) -> dict[str, Any]:
         self._attempt(self._discover)
         has_all_owned = self._records_owned()
         self._attempt(self._record_remembered)
-        self._attempt(self._take_long)
         graphs_and_variables = self._record_saved, self._record_variables
         for part in graphs_and_variables if has_all_owned else reversed(graphs_and_variables):
             if self._meter.spend():
@@ -157,7 +153,6 @@ class InventoryRun:
                 *self._memory.buckets.known_sizes(self._torch, self._memory.trees.wrappers),
             ],
             "by_address": self._ledger.entries,
-            "batches": self._ledger.batches,
             "graph": self._saved.graph(),
             "containers": self._containers,
             "roots": self._roots,
@@ -204,59 +199,50 @@ class InventoryRun:
     def _record_remembered(self) -> None:
         self._reading.record(self._ledger, self._others, self._meter.part(SEARCH_SHARE))
 
-    def _all_frames(self, meter: Meter) -> list[stacks.Running]:
+    def _all_frames(self, meter: Meter) -> list[stacks.RunningFrame]:
         """Those that threads run, that asyncio's tasks will go on with, and that a debugger shows."""
         of_debuggers = suspended.of_debuggers(self._frames, self._attributes)
         return [*self._frames, *of_debuggers, *suspended.of_tasks(self._frames, meter)]
 
     def _objects(self) -> dict[int, list[Any]]:
         """Finds among Python's objects, by kind: among all of them for a scan, otherwise among the young ones."""
-        meter = self._meter.part(SCAN_SHARE if self._method == SCAN else SEARCH_SHARE)
-        if self._method != SCAN and not self._memory.is_scan_due:
-            return self._heap.young() if self._memory.are_young_due else self._heap.nothing()
-        headroom = 1 if self._method == SCAN else AUTOMATIC_HEADROOM
-        if not self._heap.may_visit_all(meter, headroom):
-            if self._method == SCAN:
-                self._problems.append(TOO_MANY)
-                self._meter.leave_out()
+        if self._method != SCAN:
             return self._heap.young()
-        if gc.get_freeze_count():
+        meter = self._meter.part(SCAN_SHARE)
+        if not self._heap.may_visit_all(meter):
+            self._problems.append(TOO_MANY)
+            self._meter.leave_out()
+            return self._heap.young()
+        groups, self._memory.scan_start = self._heap.all(meter, self._memory.scan_start)
+        if self._heap.has_frozen:
             self._problems.append(FROZEN)
-        groups, self._memory.scan_start = self._heap.all(meter, self._memory.scan_start, headroom)
         return groups
 
     def _record_owned(self) -> None:
-        memory, meter = self._memory, self._meter
+        memory = self._memory
         modules = memory.trees.named
-        start = memory.states_start % len(modules) if modules else 0
         kept = memory.trees.kept(self._search.modules)
         live = [known for known in modules if id(known) not in kept] if kept else modules
-        self._record_modules(live, start=start)
+        self._record_modules(live)
         for root, tree in groupby(kept.values(), key=itemgetter(0)):
             with self._ledger.kept_by(root.keeper, root.where):
                 self._record_modules([known for _, known in tree], root)
-        memory.states_start = 0 if not meter.is_over else start + max(1, len(modules) // 2)
         variables = lru_cache(maxsize=None)(self._variables)  # most optimizers never ask for them
         for optimizer in self._search.optimizers:
             with self._ledger.kept_by(optimizer.keeper, optimizer.where if optimizer.keeper else ""):
                 attributes = self._attributes.read(optimizer.value)
-                self._optimizer_states.record(optimizer.name, attributes, variables, memory.trees.version)
+                self._optimizer_states.record(optimizer.name, attributes, variables)
 
     def _variables(self) -> dict[int, NamedValue]:
         """The tensors that variables hold, by id."""
-        self._search.take_long(list, self._meter.part(SEARCH_SHARE))
         return {id(named.value): named for named in self._search.tensors}
 
-    def _take_long(self) -> None:
-        self._search.take_long(self._others.to_name, self._meter.part(SEARCH_SHARE))
-
-    def _record_modules(self, modules: list[KnownModule], root: NamedValue | None = None, start: int = 0) -> None:
-        """Record what these modules own and their attributes, from module number `start` on."""
+    def _record_modules(self, modules: list[KnownModule], root: NamedValue | None = None) -> None:
+        """Record what these modules own, and search their attributes."""
         where, keeper = (root.where, root.keeper) if root else ("", "")
         self._model_states.record_modules(modules, self._memory.trees.version)
-        for known in self._search.whose_attributes_are_due(modules[start:] + modules[:start]):
-            if self._meter.is_over:
-                return
+        due = self._search.whose_attributes_are_due(modules)
+        for (known,) in self._memory.turns.in_turn(f"attributes {keeper}", due, self._meter):
             self._search.attributes_of(known, where, keeper, self._meter)
 
     def _record_saved(self) -> None:
@@ -286,23 +272,16 @@ class InventoryRun:
         self._saved.record("objects", tensors, search=self._search, memory=self._memory)
 
     def _record_variables(self) -> None:
-        starts = self._memory.roots_starts
-        starts["recorded"] = self._others.record_variables(self._search.tensors, starts.get("recorded", 0))
+        self._others.record_variables("recorded", self._search.tensors)
 
     def _record_loose(self) -> None:
-        if self._method != SCAN and self._memory.must_read_young(self._ledger.device_bytes()):
-            self._loose = self._heap.young()[TENSOR]
-            if self._saved.is_readable and self._at_rest.graph():
-                self._walk_graphs_of_objects()
-        unnamed = self._others.record_objects(self._loose)
-        if unnamed and self._method == SCAN and self._heap.may_visit_all(self._meter):
-            self._others.name_by_referrers(unnamed, {id(self._loose)}, self._attributes)
+        self._others.record_objects(self._loose)
 
     def _describe_containers(self) -> None:
         search = self._search
         if search.containers:
             self._containers = containers.describe(
-                search.containers, self._namespaces, self._keepers.cells, search.long.unread | self._reading.idents
+                search.containers, self._namespaces, self._keepers.cells, self._reading.idents
             )
             self._collections = remembered.collections(search.containers)
             models = [*search.modules, *search.optimizers]

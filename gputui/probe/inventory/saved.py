@@ -20,8 +20,6 @@ from gputui.probe.tensors.storages import Ledger
 ACTIVATION, PARAMETER = "activation", "parameter"
 SHARES = {"variables": 0.4, "containers": 0.6, "kept": 0.5, "objects": 0.5}
 """What share of the time that is left the graphs of tensors may take, by where the tensors were found."""
-LEAST_SHARE = 0.2
-"""What part of these shares graphs get at least where thousands of tensors have to be recorded after them."""
 CHECKPOINTED = "kept by a saved-tensor hook"
 
 
@@ -68,25 +66,11 @@ class SavedTensors:
     def record(self, which: str, tensors: list[Tensor], search: VariableSearch, memory: Memory) -> None:
         """Walk the graphs of these tensors, from where the last look stopped; `which` is a key of `SHARES`."""
         roots = list(compress(tensors, self._gradients.require_grad(tensors)))
-        share = SHARES[which] * (self._share_beside(len(search.tensors)) if memory.search.reads_records else 1.0)
-        start = memory.roots_starts.get(which, 0)
-        if which == "containers" and roots and memory.is_graph_count_due:
-            first = roots[start if start < len(roots) else 0]
-            self._walk(first, search, self._meter.part(share), is_thorough=True)
-        memory.roots_starts[which] = self._walk_all(roots, start, search, self._meter.part(share))
-
-    def _share_beside(self, tensors: int) -> float:
-        """The share of the time that recording so many tensors of variables leaves for graphs."""
-        return max(LEAST_SHARE, 1 - tensors / max(1, self._meter.affordable_steps()))
-
-    def _walk_all(self, roots: list[Tensor], start: int, search: VariableSearch, meter: Meter) -> int:
-        """Walk the graphs of these tensors from number `start` on; returns where to go on, 0 if all were visited."""
-        start = start if start < len(roots) else 0
-        for number, root in enumerate(roots[start:] + roots[:start]):
-            if meter.is_over:
-                return (start + max(number - 1, 1)) % len(roots)
-            self._walk(root, search, meter, is_thorough=self._is_thorough)
-        return 0
+        is_counted = which == "containers" and memory.is_graph_count_due
+        meter = self._meter.part(SHARES[which])
+        for (root,) in memory.turns.in_turn(which, roots, meter):
+            self._walk(root, search, meter, is_thorough=self._is_thorough or is_counted)
+            is_counted = False
 
     def graph(self) -> dict[str, Any]:
         """What `assign_modules` and `assign_keepers` need: plain numbers and names, no node is kept."""

@@ -7,8 +7,7 @@ In comes a request for a look, on request or automatic. Out goes the look's mess
 - `torch_reader`: what is read in a stop, and what is worked out of it afterwards in the probe's own thread. Each part
   that fails becomes a sentence among the problems.
 - `counters`, `swing`: the allocator's counters between looks, and when memory is near the top of a step.
-- `messages`: the look as a message of bounded size. `encoding`: JSON in pieces, so that the program's threads keep
-  running.
+- `messages`: the look as a message of bounded size, encoded in pieces, so that the program's threads keep running.
 
 How often automatic looks are taken is in `pace/pace.py`, what one stop may hold in `pace/budget.py`.
 """

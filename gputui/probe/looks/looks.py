@@ -82,7 +82,9 @@ class LookRunner:
             return None
         taking.add(look["cost"])
         if self._reader is not None:
+            began_cpu = thread_time()
             self._reader.think()
+            taking.cpu_ms += (thread_time() - began_cpu) * 1000
         if taking.completed is not None:
             return self._climbed_on_request(taking, taking.completed)
         if "climb_goes_on" in look:
@@ -236,7 +238,7 @@ class LookRunner:
         return look
 
     def _read(self, taking: LookUnderWay, look: dict[str, Any], *, in_main_thread: bool) -> None:
-        meter = Meter(taking.request.pause_ms * (1 - RESERVE) / 1000)  # the map is taken first, in the same time
+        meter = Meter(taking.stop_ms(self._uncut_ms) * (1 - RESERVE) / 1000)  # the map is taken first, in the same time
         torch = process.loaded_torch()
         if torch is None or self._reader is None:
             look["problems"].append(_NO_TORCH)

@@ -56,6 +56,11 @@ class LookUnderWay:
         """Whether stops that go up from tensors without a name may come before the others."""
         return not self.request.is_urgent and not self.is_at_top and not self.stops
 
+    def stop_ms(self, uncut_ms: float) -> float:
+        """How long one stop may be: near the top of a step, which does not last, as long as those of another look."""
+        pause_ms = self.request.pause_ms
+        return max(pause_ms, min(uncut_ms, STOPS_OF_AUTOMATIC * pause_ms)) if self.is_at_top else pause_ms
+
     @property
     def method(self) -> str:
         """The inventory that the next stop takes: see `take_inventory`."""

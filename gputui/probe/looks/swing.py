@@ -74,7 +74,7 @@ class Range(NamedTuple):
         return self.highest - self.lowest > LEAST_SWING * self.highest
 
 
-class Swing:
+class DeviceReads:
     """The reads of one device in the last minute."""
 
     def __init__(self) -> None:
@@ -168,7 +168,7 @@ class TopWatch:
     """Reads the counters of all devices that are used, and finds the moment for a look."""
 
     def __init__(self) -> None:
-        self._swings: dict[int, Swing] = {}
+        self._swings: dict[int, DeviceReads] = {}
         self._driver_calls: dict[int, tuple[int, int]] = {}
         """How often PyTorch had allocated from the driver and freed, for each device, when the main thread read it."""
         self._changed_at = 0.0
@@ -197,7 +197,7 @@ class TopWatch:
         self._is_steady, self._driver_calls = bool(calls) and now - self._changed_at >= STEADY_S, calls
         for device in devices:
             if device["allocated_bytes"]:
-                self._swings.setdefault(device["device"], Swing())
+                self._swings.setdefault(device["device"], DeviceReads())
 
     def fields(self) -> list[dict[str, Any]]:
         """What was read in the last minute, for each device."""
@@ -296,7 +296,7 @@ class TopWatch:
         spent_s, self._spent_s = self._spent_s, 0.0
         return spent_s
 
-    def _widest(self) -> Swing | None:
+    def _widest(self) -> DeviceReads | None:
         wide = [swing for swing in self._swings.values() if swing.whole.is_wide]
         return max(wide, key=lambda swing: swing.whole.highest - swing.whole.lowest, default=None)
 

@@ -17,16 +17,15 @@ from gputui.probe.allocator.pools import PoolWatch
 from gputui.probe.engines.read import engine_reader
 from gputui.probe.guards.boundary import is_of_the_program
 from gputui.probe.inventory import inventory, lines
-from gputui.probe.inventory.kept import assign_keepers
-from gputui.probe.inventory.layers import assign_modules
+from gputui.probe.inventory.activations import assign_keepers, assign_modules
+from gputui.probe.inventory.run import WALK
 from gputui.probe.main_thread import held_signals, process  # held_signals: see looks/stops.py  # noqa: F401
 from gputui.probe.names.climb_stops import ClimbStops
-from gputui.probe.names.memory import NAMED_WELL, Memory
+from gputui.probe.names.memory import NAMED_WELL, SCAN, Memory
 from gputui.probe.objects import stacks
 from gputui.probe.pace.meter import Meter
 from gputui.probe.search.containers import add_graphs
 from gputui.probe.tensors.autograd import Inputs, can_read_saved
-from gputui.probe.tensors.batches import beside_batches
 
 SEARCHES, LEAST_S = 10, 0.01
 """How many more searches a look makes for unnamed memory, and how much time must be left for one."""
@@ -173,23 +172,23 @@ class TorchReader:
     def read_unnamed(self, torch: ModuleType, look: dict[str, Any], ends_at: float) -> None:
         """Go on until the inventory of `look` names nearly everything, or until `ends_at` (`perf_counter`).
 
-        When going on finds no more, it searches everywhere.
+        When going on finds no more, it searches everywhere, at last among all Python objects.
         """
-        is_thorough, last_share = False, -1.0
+        method, last_share = WALK, -1.0
         for _ in range(SEARCHES):
             first, left_s = look["inventory"], ends_at - perf_counter()
             if first is None or left_s < LEAST_S:
                 return
             share = self._named_share(look)
             is_done = first["is_complete"] or share <= last_share
-            if share >= NAMED_WELL or (is_done and is_thorough):
+            if share >= NAMED_WELL or (is_done and method == SCAN):
                 return
             self._unsettled.append(first)
             attempt(EARLIER, look["problems"], self._memory.complete, first, None)
             if is_done:
-                self._memory, is_thorough = self._memory.begun_again(share), True
+                self._memory, method = self._memory.begun_again(), SCAN
             last_share = share
-            arguments = torch, "walk", Meter(left_s, clock=perf_counter), self._memory
+            arguments = torch, method, Meter(left_s, clock=perf_counter), self._memory
             again = attempt("More tensors", look["problems"], inventory.take_inventory, *arguments)
             if again is None:
                 return
@@ -233,8 +232,7 @@ class TorchReader:
 
     def _settle_lines(self, inventory: dict[str, Any], wanted: lines.Wanted | None, problems: list[str]) -> None:
         if wanted is not None:
-            others = beside_batches(inventory["storages"], inventory["batches"])
-            attempt("Lines of code", problems, lines.name_assignments, others, wanted)
+            attempt("Lines of code", problems, lines.name_assignments, inventory["storages"], wanted)
             calls = attempt("Lines of code", problems, lines.calls_of_empty_cache, wanted)
             self._memory.empties = self._memory.empties if calls is None else calls
         inventory["empties"] = list(self._memory.empties)

@@ -21,6 +21,11 @@ uses these as well.
 _LOCK_CALLS = {"x86_64": "202", "aarch64": "98"}
 """The number of futex, in which a thread waits for a lock: the interpreter's, or one of the program's."""
 
+JAILED = (
+    "The program's main thread has put itself into a jail (seccomp), which may end the program for a system call of a"
+    " look: nothing is read there."
+)
+
 ABSENT_AFTER_S = 0.05
 """A main thread that has not come back to Python for this long is absent."""
 BUSY_S = 0.5
@@ -51,6 +56,11 @@ def may_want_to_run() -> bool:
     """Whether the main thread may be waiting for a processor or for the interpreter's lock, and for nothing else."""
     call = "".join(_lines(f"{_task()}/syscall")).partition(" ")[0]  # "" on kernels that do not report it
     return call in ("", "running", _LOCK_CALLS.get(os.uname().machine))
+
+
+def is_jailed() -> bool:
+    """Whether the main thread has more filters of system calls than this thread, which had those of its start."""
+    return _jail(_task()) != _jail("/proc/thread-self")
 
 
 class Watch:
@@ -85,6 +95,10 @@ def _is_asleep(task: str) -> bool:
     return any(line.startswith("State:") and "(sleeping)" in line for line in _lines(f"{task}/status"))
 
 
+def _jail(task: str) -> list[str]:
+    return [line for line in _lines(f"{task}/status") if line.startswith("Seccomp")]
+
+
 def _context_switches(task: str) -> list[str]:
     """How often the thread has given up a processor, voluntarily or not: unchanged if it did not run in between."""
     return [line for line in _lines(f"{task}/status") if "ctxt_switches" in line]
@@ -92,7 +106,7 @@ def _context_switches(task: str) -> list[str]:
 
 def _lines(path: str) -> list[str]:
     try:
-        with open(path, encoding="ascii", errors="replace") as file:
+        with open(path, encoding="utf-8", errors="replace") as file:
             return file.read().splitlines()
     except OSError:  # /proc is not there in a chroot, and the kernel may be built without the file
         return []

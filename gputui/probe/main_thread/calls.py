@@ -21,7 +21,9 @@ from gputui.probe.main_thread import pending_call
 from gputui.probe.main_thread.activity import (
     ABSENT_AFTER_S,
     BUSY_S,
+    JAILED,
     is_in_backward,
+    is_jailed,
     is_waiting,
     may_want_to_run,
     place,
@@ -192,18 +194,11 @@ class MainThread:
 
 if TYPE_CHECKING:
     from typing import Generic
-
-    class _Of(Generic[Result]):
-        """What is generic for a type checker."""
-
 else:  # Python 3.12 and newer would look up `typing` in `sys.modules`, where it may be the program's
-
-    class _Of:
-        def __class_getitem__(cls, _result: object) -> type:
-            return cls
+    Generic = {Result: object}
 
 
-class MainThreadCall(_Of[Result]):
+class MainThreadCall(Generic[Result]):
     """One call at a time, with a deadline: its result arrives later, or another takes its place."""
 
     def __init__(self, main_thread: MainThread) -> None:
@@ -257,6 +252,9 @@ class MainThreadCall(_Of[Result]):
         self._number += 1
         if MAIN_THREAD.is_off:
             self.settle(without(MAIN_THREAD.problem))
+            return
+        if is_jailed():
+            self.settle(without(JAILED))
             return
         self._without, self._failures = without, MAIN_THREAD.failures
         self._entry = partial(self._run, function, self._number)

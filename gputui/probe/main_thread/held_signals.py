@@ -11,7 +11,6 @@ the kernel calls anything but Python is left alone, and the kernel's settings ar
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # `signal` looks handlers up in an enum, by their own hash
-import sys
 from collections.abc import Callable
 from ctypes import Array, c_char, c_int, c_void_p, create_string_buffer, pythonapi
 from functools import lru_cache
@@ -21,7 +20,7 @@ from typing import Any, NamedTuple
 
 from gputui.probe.guards.probe_thread import FAULTS
 from gputui.probe.guards.thread_numbers import is_main_thread
-from gputui.probe.objects.stacks import is_of_probe
+from gputui.probe.objects.stacks import frame_of_the_program
 
 ACTION_BYTES = 256
 """More than the kernel's settings for a signal take (`struct sigaction`), whose first word is the function it calls."""
@@ -76,7 +75,7 @@ class _Signals:
             number = min(self.noted)
             del self.noted[number]
             try:
-                handlers[number](number, _frame_of_the_program())
+                handlers[number](number, frame_of_the_program())
             except BaseException:  # the handler's, which goes to the program
                 while self.noted:  # as Python does, which keeps the others for the program's next instruction
                     _signal.raise_signal(self.noted.popitem()[0])
@@ -111,13 +110,6 @@ def after_fork_in_child() -> None:
     """Another thread has forked during a stop, and its copy is the main thread of the child."""
     _signals.noted.clear()
     _signals.put_back()
-
-
-def _frame_of_the_program() -> FrameType | None:
-    frame: FrameType | None = sys._getframe()
-    while frame is not None and is_of_probe(frame):
-        frame = frame.f_back
-    return frame
 
 
 def _action(number: int) -> Array[c_char]:

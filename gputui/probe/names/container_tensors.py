@@ -15,7 +15,7 @@ from typing import Any
 from gputui.probe.objects.torch_types import AnyObject, Tensor
 from gputui.probe.pace.meter import Meter
 from gputui.probe.search.records import RECORDS_PER_STEP, SAMPLE, RecordReader
-from gputui.probe.tensors.batches import Entry
+from gputui.probe.tensors.entries import Entry
 from gputui.probe.tensors.views import by_address
 
 AT_ONCE = 256

@@ -11,27 +11,24 @@ from gputui.probe.allocator.blockmap import live_blocks
 from gputui.probe.allocator.known_sizes import WORKSPACE
 from gputui.probe.names.climb import Climb
 from gputui.probe.names.collectable import Collectable
-from gputui.probe.names.nameless import Block, Nameless
+from gputui.probe.names.cycles import Block, Nameless
 from gputui.probe.names.remembered import Collection, Remembered
+from gputui.probe.pace.turns import Turns
 from gputui.probe.search.keepers import CYCLE, EXCEPTIONS, LOST_EXCEPTION
 from gputui.probe.search.modules import ModuleTrees
 from gputui.probe.search.program_modules import ProgramModules
 from gputui.probe.search.rests import SearchMemory
 from gputui.probe.search.suspended import Suspended
-from gputui.probe.tensors.batches import HOST, Batches, beside_batches
+from gputui.probe.tensors.entries import HOST
+from gputui.probe.tensors.model_states import OwnedMemory
 from gputui.probe.tensors.reducer_buckets import ReducerBuckets
 
 NAMED_WELL = 0.99
-"""With this share of the allocated bytes named, a look need not search where earlier ones found nothing."""
+"""With this share of the allocated bytes named, nothing is climbed from, and a black box searches no further."""
 SCAN = "scan"
 """The method of an inventory of all Python objects."""
-THOROUGH_EVERY = 4
-SCAN_EVERY = 24
-"""How often a look of a program with unnamed memory searches everywhere, and goes through all Python objects."""
 WORKSPACES_AT_MOST = 16
 """So many blocks of the size of a workspace may be some, two for each stream; more are tensors."""
-YOUNG_EVERY = 4
-"""How often a look goes through the objects that were made lately, even if it names nearly all memory without them."""
 UNNAMED = "unnamed"
 """How the names of tensors begin to which no variable leads: "unnamed Tensor"."""
 STAYING = frozenset({"parameter", "optimizer_state", "buffer"})
@@ -48,14 +45,14 @@ _BLOCKS_IN_TURN = 4096
 class Memory:
     """Belongs to one process; a look changes it in the thread that looks, `complete` in the probe's thread.
 
-    `named_share` is the share of the allocated bytes that the last look has named: below `NAMED_WELL`, the first look
-    searches everywhere. `reads_records`: see `SearchMemory`.
+    `reads_records`: see `SearchMemory`.
     """
 
-    def __init__(self, named_share: float = 1.0, *, reads_records: bool = False) -> None:
+    def __init__(self, *, reads_records: bool = False) -> None:
         self.search = SearchMemory(reads_records=reads_records)
         self.trees = ModuleTrees()
-        self.batches = Batches()
+        self.turns = Turns()
+        self.owned = OwnedMemory(self.turns)
         self.program_modules = ProgramModules()
         self.suspended = Suspended()
         self.climb = Climb()
@@ -67,26 +64,14 @@ class Memory:
         """The storages of the last looks, by address."""
         self._of_exceptions: list[dict[str, Any]] = []
         """Those among them that an exception keeps or kept."""
-        self.roots_starts: dict[str, int] = {}
-        """Which tensor the next look begins with, by where the tensors were found."""
         self.graph_sizes: dict[tuple[int, str], tuple[int, int]] = {}
         """How many operations a number of graphs had that a container keeps, by its id and name."""
-        self.states_start = 0
-        """Which module the next look begins with."""
         self.empties: list[str] = []
         """Where the program calls `torch.cuda.empty_cache()`."""
         self.requested_bytes = 0
         """What all blocks of the allocator were requested with, at the time of the look; 0 if that is not known."""
         self.scan_start = 0
         """The Python object that the next part of a scan begins with."""
-        self._named_share = named_share
-        self._workspace_bytes = 0
-        """What the workspaces of the last look were requested with: no tensor leads to them."""
-
-    @property
-    def is_thorough_due(self) -> bool:
-        """Whether the next look should search also where earlier ones found nothing."""
-        return self._named_share < NAMED_WELL and self.search.number % THOROUGH_EVERY == 0
 
     @property
     def are_callers_due(self) -> bool:
@@ -98,28 +83,9 @@ class Memory:
         """Whether the next look should count the operations of a graph, even if it saves nothing any more."""
         return self.search.number % COUNT_GRAPH_EVERY == 1
 
-    @property
-    def are_young_due(self) -> bool:
-        """Whether the next look should go through the objects that were made lately."""
-        return self._named_share < NAMED_WELL or self.search.number % YOUNG_EVERY == 1
-
-    def must_read_young(self, named_bytes: int) -> bool:
-        """Whether a look that has passed the young objects over needs them: a result of an operation has no name."""
-        return not self.are_young_due and not self.is_named_well(named_bytes)
-
-    def is_named_well(self, named_bytes: int) -> bool:
-        """Whether nearly all memory that tensors lead to has a name, if these bytes have one."""
-        return named_bytes >= NAMED_WELL * (self.requested_bytes - self._workspace_bytes)
-
-    @property
-    def is_scan_due(self) -> bool:
-        """Whether the next look should go through all Python objects, to find a hidden module or optimizer."""
-        is_due = self.search.number % SCAN_EVERY == 1 or self.scan_start > 0
-        return self._named_share < NAMED_WELL and is_due
-
-    def begun_again(self, named_share: float) -> Memory:
+    def begun_again(self) -> Memory:
         """A memory that knows nothing but the storages, so that the next look searches everywhere."""
-        memory = Memory(named_share, reads_records=self.search.reads_records)
+        memory = Memory(reads_records=self.search.reads_records)
         memory.entries, memory._of_exceptions = self.entries, self._of_exceptions
         return memory
 
@@ -145,7 +111,7 @@ class Memory:
     def _remember(self, collections: list[Collection], inventory: dict[str, Any]) -> None:
         """Remember the containers that keep much of the memory: what is named stays so when time is short."""
         held: Counter[tuple[str, str]] = Counter()
-        for storage in beside_batches(inventory["storages"], inventory["batches"]) if collections else ():
+        for storage in inventory["storages"] if collections else ():
             if storage["device"] != HOST and storage["category"] not in STAYING and "[" in storage["owner"]:
                 held[_container_of(storage["owner"])] += storage["size_bytes"]
         for collection in collections:
@@ -155,45 +121,40 @@ class Memory:
     def _add_unchanged(
         self, inventory: dict[str, Any], earlier: dict[int, dict[str, Any]], described_map: dict[str, Any]
     ) -> None:
-        """Add those of these earlier storages that the map shows, and learn how much memory has a name then."""
+        """Add those of these earlier storages that the map shows, and learn which blocks have no name then."""
         storages, found = inventory["storages"], inventory["by_address"]
         known_sizes = {(known["device"], known["size_bytes"]): known["category"] for known in inventory["known_sizes"]}
-        allocated_bytes = workspace_bytes = 0
+        allocated_bytes = 0
         unnamed: dict[int, Block] = {}
         loose = {address: storage["size_bytes"] for address, storage in found.items() if _is_loose(storage)}
         workspaces: dict[tuple[int, int], dict[int, Block]] = defaultdict(dict)
         for device, addresses, size_bytes, requested_bytes in live_blocks(described_map, _BLOCKS_IN_TURN):
             allocated_bytes += sum(size_bytes)
             is_new = list(map(not_, map(found.__contains__, addresses)))
-            for address, size, requested in compress(zip(addresses, size_bytes, requested_bytes), is_new):
+            for address, requested in compress(zip(addresses, requested_bytes), is_new):
                 storage = earlier.get(address)
                 is_there = storage is not None and (storage["device"], storage["size_bytes"]) == (device, requested)
                 if storage is not None and is_there and _may_stay(storage):
                     found[address] = storage
                     storages.append(storage)
                 elif (device, requested) not in known_sizes:
-                    unnamed[address] = Block(size, device, requested)
+                    unnamed[address] = Block(device, requested)
                 elif known_sizes[device, requested] == WORKSPACE:
-                    workspaces[device, requested][address] = Block(size, device, requested)
-        for (_, requested), blocks in workspaces.items():
+                    workspaces[device, requested][address] = Block(device, requested)
+        for blocks in workspaces.values():
             if len(blocks) > WORKSPACES_AT_MOST:
                 unnamed.update(blocks)
-            else:
-                workspace_bytes += requested * len(blocks)
-        self._workspace_bytes = workspace_bytes
         self._learn_unnamed(inventory, unnamed, loose, allocated_bytes)
 
     def _learn_unnamed(
         self, inventory: dict[str, Any], unnamed: dict[int, Block], loose: dict[int, int], allocated_bytes: int
     ) -> None:
-        """Learn how much memory has a name, and what a climb may begin with.
+        """Learn which blocks have no name, and what a climb may begin with.
 
         `loose`: by address, the sizes of known tensors to which nothing leads.
         """
         self.nameless.blocks = unnamed
         self.note_cycles(inventory)
-        unnamed_bytes = sum(block.size_bytes for block in unnamed.values()) + sum(loose.values())
-        self._named_share = 1 - unnamed_bytes / allocated_bytes if allocated_bytes else 1.0
         is_asked_for = inventory["how"] == SCAN
         sizes = {**loose, **self.nameless.sizes(inventory["storages"] if is_asked_for else [])}
         self.climb.note_unnamed(sizes if sum(sizes.values()) > (1 - NAMED_WELL) * allocated_bytes else {})
@@ -207,7 +168,7 @@ class Memory:
 
     def is_garbage_likely(self, inventory: dict[str, Any]) -> bool:
         """Whether some memory is held by something to which no variable leads."""
-        storages = beside_batches(inventory["storages"], inventory["batches"])
+        storages = inventory["storages"]
         lost = (storage["size_bytes"] for storage in storages if storage["keeper"] in (LOST_EXCEPTION, CYCLE))
         nameless_bytes: int = sum(lost) + sum(self.nameless.sizes(storages).values())
         return nameless_bytes > (1 - NAMED_WELL) * self.requested_bytes
@@ -230,6 +191,6 @@ def _container_of(owner: str) -> tuple[str, str]:
 
 
 def _of_exceptions(inventory: dict[str, Any]) -> list[dict[str, Any]]:
-    """The storages that exceptions keep; those of a batch are none."""
-    storages = beside_batches(inventory["storages"], inventory["batches"])
+    """The storages that exceptions keep."""
+    storages = inventory["storages"]
     return list(compress(storages, map(EXCEPTIONS.__contains__, map(itemgetter("keeper"), storages))))

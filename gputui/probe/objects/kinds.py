@@ -41,27 +41,18 @@ def is_lasting(cls: type) -> bool:
 
 
 class _PlainKinds(Dict[type, int]):
-    """What the values of a type are, for types that can be hashed: C code can look up a million objects.
+    """What the values of a type are, for types that can be hashed: C code can look up a million objects."""
 
-    What is above `highest` counts as an atom.
-    """
-
-    def __init__(self, of: Callable[[type], int], highest: int) -> None:
+    def __init__(self, of: Callable[[type], int]) -> None:
         super().__init__()
         self._of = of
-        self._highest = highest
         self._passing: list[type] = []
 
     def __missing__(self, cls: type) -> int:
-        self[cls] = kind = self.of(cls)
+        self[cls] = kind = self._of(cls)
         if not is_lasting(cls):
             self._passing.append(cls)
         return kind
-
-    def of(self, cls: type) -> int:
-        """For any type."""
-        kind = self._of(cls)
-        return kind if kind <= self._highest else ATOM
 
     def forget_passing(self) -> None:
         """Let go of the classes that do not stay as long as the process."""
@@ -73,8 +64,7 @@ class _Kinds:
     """What the values of a type are; decided once for each type, and kept for later looks if the type lasts."""
 
     def __init__(self) -> None:
-        self.plain = _PlainKinds(self.of, OBJECT)
-        self.finds = _PlainKinds(self.of, OPTIMIZER)
+        self.plain = _PlainKinds(self.of)
         self._made_from: tuple[Any, bool] = (None, False)
         self._known: dict[int, tuple[type, int]] = {}
         """By the id of the type, which is kept so that no other type gets its id."""
@@ -92,7 +82,6 @@ class _Kinds:
         table = _table(torch)  # first: it fails while PyTorch is being imported
         self.forget_passing()
         self.plain.clear()
-        self.finds.clear()
         self._known = {id(object): (object, ATOM)}
         self._kinds = [kind for kind, _ in table]
         self._ranks = {id(base): rank for rank, (_, bases) in reversed(list(enumerate(table))) for base in bases}
@@ -113,7 +102,6 @@ class _Kinds:
     def forget_passing(self) -> None:
         """Let go of the program's own classes, which it may drop."""
         self.plain.forget_passing()
-        self.finds.forget_passing()
         while self._passing:
             self._known.pop(self._passing.pop(), None)
 
@@ -156,20 +144,14 @@ class TypeClassifier:
 
     def kinds_of(self, values: Iterable[AnyObject]) -> list[int]:
         """The kind of each of these values."""
-        return self._looked_up(list(map(type, values)), _kinds.plain)
-
-    def finds_of(self, values: Iterable[AnyObject]) -> list[int]:
-        """The same for tensors, modules, exceptions, generators and optimizers; anything else counts as an atom."""
-        return self._looked_up(list(map(type, values)), _kinds.finds)
+        classes = list(map(type, values))
+        if plain.are_plain(classes):
+            return list(map(_kinds.plain.__getitem__, classes))
+        idents = list(map(id, classes))
+        kinds = {ident: _kinds.of(cls) for ident, cls in dict(zip(idents, classes)).items()}
+        return list(map(kinds.__getitem__, idents))
 
     def of_interest(self, pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
         """Those of these pairs whose second value is of interest."""
         kinds = self.kinds_of(map(_second, pairs))
         return list(compress(pairs, kinds)) if any(kinds) else []
-
-    def _looked_up(self, classes: list[type], by_type: _PlainKinds) -> list[int]:
-        if plain.are_plain(classes):
-            return list(map(by_type.__getitem__, classes))
-        idents = list(map(id, classes))
-        kinds = {ident: by_type.of(cls) for ident, cls in dict(zip(idents, classes)).items()}
-        return list(map(kinds.__getitem__, idents))

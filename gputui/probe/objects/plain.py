@@ -11,7 +11,6 @@ One case remains: a name that is no plain string but has the hash of one that a 
 from __future__ import annotations
 
 import types
-import weakref
 from collections.abc import Callable, Iterable
 from itertools import repeat
 from operator import is_
@@ -19,7 +18,6 @@ from typing import Any
 
 from gputui.probe.objects.torch_types import AnyObject
 
-_referent: Callable[[Any], object] = weakref.ref.__call__
 mro_of = type.__dict__["__mro__"].__get__
 namespace_of = type.__dict__["__dict__"].__get__
 flags_of = type.__dict__["__flags__"].__get__
@@ -35,10 +33,6 @@ text: Callable[[Any], str] = str.__str__
 """A plain string of the same characters, also for an object of a subclass of `str`."""
 
 
-READ_AGAIN_EVERY = 8
-"""How often metaclasses are read again that were plain: a program may change one."""
-
-
 class _Metaclasses:
     """The metaclasses that were met, and whether they say themselves how their classes are hashed and compared.
 
@@ -46,23 +40,15 @@ class _Metaclasses:
     """
 
     def __init__(self) -> None:
-        self._plain: dict[int, weakref.ref[type]] = {}
-        """Those that leave it to `type`, by their id."""
         self._idents = {id(type)}
-        """Their ids, and that of `type`."""
+        """The ids of those that leave it to `type`."""
         self._own_way: set[int] = set()
         """The ids of the others that this look has met."""
-        self._looks = 0
 
     def look(self) -> None:
-        """Forget those that are gone, whose ids recur, and those that the program may have changed."""
-        self._looks += 1
+        """Forget them: the program may have changed one, and ids of those that are gone recur."""
         self._own_way.clear()
-        is_due = self._looks % READ_AGAIN_EVERY == 0
-        for ident, reference in list(self._plain.items()):
-            if is_due or _referent(reference) is None:
-                del self._plain[ident]
-                self._idents.discard(ident)
+        self._idents = {id(type)}
 
     def are_plain(self, classes: Iterable[type]) -> bool:
         """Whether these classes can be hashed and compared without running code of the program."""
@@ -71,11 +57,7 @@ class _Metaclasses:
             return True
         met = dict(zip(map(id, metaclasses), metaclasses))
         for ident in met.keys() - self._idents - self._own_way:
-            if any(map(_decides, mro_of(met[ident]))):
-                self._own_way.add(ident)
-            else:
-                self._plain[ident] = weakref.ref(met[ident])
-                self._idents.add(ident)
+            (self._own_way if any(map(_decides, mro_of(met[ident]))) else self._idents).add(ident)
         return self._idents.issuperset(met)
 
 

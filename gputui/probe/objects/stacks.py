@@ -44,7 +44,7 @@ class Namespace(NamedTuple):
     code: CodeType | None = None
 
 
-class Running(NamedTuple):
+class RunningFrame(NamedTuple):
     """A frame that a thread runs now, with its local variables; {} for the body of a module or class."""
 
     frame: FrameType
@@ -61,17 +61,17 @@ PACKAGES = ("site-packages", "dist-packages")
 """Folders of installed packages."""
 
 
-def running() -> list[Running]:
+def running() -> list[RunningFrame]:
     """Every thread's frames from the outermost inwards, without the probe's own."""
     return with_variables(_outermost_first())
 
 
-def with_variables(frames: list[FrameType]) -> list[Running]:
+def with_variables(frames: list[FrameType]) -> list[RunningFrame]:
     """These frames with their variables."""
-    return list(map(Running, frames, variables_of(frames)))
+    return list(map(RunningFrame, frames, variables_of(frames)))
 
 
-def namespaces(files: Mapping[str, str], frames: list[Running]) -> list[Namespace]:
+def namespaces(files: Mapping[str, str], frames: list[RunningFrame]) -> list[Namespace]:
     """`__main__`'s globals, then the variables of these frames, each after its module's globals.
 
     The globals of PyTorch, the standard library and the probe are left out: they hold nothing of the program's. So are
@@ -156,7 +156,7 @@ def _sets_attribute(frame: FrameType) -> bool:
     return is_set or not _SETTERS.isdisjoint(frame.f_code.co_names)
 
 
-def is_freeing(frames: list[Running]) -> bool:
+def is_freeing(frames: list[RunningFrame]) -> bool:
     """Whether a frame runs code for an object that is being freed: `__del__`, or a weak reference's callback.
 
     If that object is a tensor which PyTorch was holding (a gradient, a saved tensor), PyTorch still leads to it.
@@ -164,7 +164,7 @@ def is_freeing(frames: list[Running]) -> bool:
     return any(map(_is_destructor, frames))
 
 
-def _is_destructor(running: Running) -> bool:
+def _is_destructor(running: RunningFrame) -> bool:
     code, values = running.frame.f_code, running.variables
     if plain.text(code.co_name) == "__del__":
         return True
@@ -185,12 +185,14 @@ def _outermost_first() -> list[FrameType]:
     No variable here may hold this function's own frame: that cycle would stay until a garbage collection.
     """
     tops: dict[int, FrameType | None] = dict(current_frames())
-    caller: FrameType | None = sys._getframe(1)
-    while caller is not None and is_of_probe(caller):
-        caller = caller.f_back
-    tops[get_ident()] = caller
+    tops[get_ident()] = frame_of_the_program()
     stacks = map(stack, tops.values())
     return [frame for frames in stacks for frame in reversed(frames) if not is_of_probe(frame)]
+
+
+def frame_of_the_program() -> FrameType | None:
+    """The innermost frame of the calling thread that is not the probe's; None without one."""
+    return next((frame for frame in stack(sys._getframe(1)) if not is_of_probe(frame)), None)
 
 
 def is_of_probe(frame: FrameType) -> bool:

@@ -73,7 +73,7 @@ class Keepers:
         }
         """The names of a notebook's cells, by the names of their files."""
 
-    def variables(self, frames: list[stacks.Running]) -> list[Namespace]:
+    def variables(self, frames: list[stacks.RunningFrame]) -> list[Namespace]:
         """The variables of the program itself, without those in which IPython keeps outputs."""
         spaces = stacks.namespaces(self.cells, frames)
         if self._shell is None or not spaces:

@@ -12,19 +12,15 @@ from operator import attrgetter
 from typing import Any
 
 from gputui.probe.objects.attributes import module_dict, module_dict_getter
-from gputui.probe.objects.plain import has_plain_names, name_of, text, type_name
+from gputui.probe.objects.plain import has_plain_names, name_of, type_name
 from gputui.probe.objects.torch_types import Module
 from gputui.probe.pace.meter import Meter
 from gputui.probe.search.variables import NamedValue
 
 FORWARDING_WRAPPERS = frozenset({"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"})
 """The child that a wrapper (torch.compile, FSDP, checkpointing) forwards to: left out of names, as a person would."""
-READ_AGAIN = 256
+READ_AGAIN = 128
 """How many known modules a look reads again for new or replaced children."""
-COMPARED_WHOLE_EVERY = 4
-"""How often a look compares all that modules have registered, and not only which children they have."""
-COMPARED_PER_STEP = 8
-"""So many modules that have registered nothing new are recognised in the time of one step."""
 
 # How a module was found, the best name first.
 BY_VARIABLE, AS_SELF, AMONG_OBJECTS, AS_CHILD = range(4)
@@ -91,9 +87,6 @@ class ModuleTrees:
         self._next_again = 0
         self._inner: set[int] = set()
         """The ids of modules below others when names were given: the variables that hold these name none."""
-        self._registrations: dict[tuple[int, bool], list[Any]] = {}
-        """What modules had registered when they were read again, by the number of the first and whether that is all."""
-        self._looks = 0
         self._is_changed = False
         """Whether names may have changed since they were given."""
 
@@ -170,17 +163,8 @@ class ModuleTrees:
         """Read a few modules again; returns whether any has changed or is gone."""
         if self._next_again >= len(self.named):
             self._next_again = 0
-        first, self._looks = self._next_again, self._looks + 1
-        some = self.named[first : first + READ_AGAIN]
+        some = self.named[self._next_again : self._next_again + READ_AGAIN]
         self._next_again += READ_AGAIN
-        modules = [module for known in some if (module := known.reference()) is not None]
-        is_whole = self._looks % COMPARED_WHOLE_EVERY == 0
-        registrations = _registrations(modules, is_whole=is_whole) if len(modules) == len(some) else None
-        if registrations is not None:
-            before = self._registrations.get((first, is_whole))
-            if registrations == before and meter.spend(1 + len(some) // COMPARED_PER_STEP):
-                return False
-            self._registrations[first, is_whole] = registrations
         is_changed = False
         for known in some:
             module = known.reference()
@@ -213,7 +197,6 @@ class ModuleTrees:
         A module known only as `self`, in its own method, is named after its class. If both a wrapper (DDP, compile) and
         the module it wraps are in variables, the wrapped module's own variable names it.
         """
-        self._registrations.clear()
         self._known = {ident: known for ident, known in self._known.items() if known.reference() is not None}
         inner, wrapped = self._below_others()
         self._inner = inner
@@ -283,30 +266,8 @@ def registered(module: Module, attribute: str) -> list[tuple[str, Any]]:
 def all_registered(modules: list[Module], attribute: str) -> list[Any]:
     """The values of those entries of all these modules, without None."""
     try:
-        values = list(chain.from_iterable(map(dict.values, _entries(modules, attribute))))
+        entries: Iterator[Any] = map(dict.get, map(module_dict_getter(), modules), repeat(attribute))
+        values = list(chain.from_iterable(map(dict.values, entries)))
     except TypeError:  # a module whose `__init__` has not run
         values = [value for module in modules for _, value in registered(module, attribute)]
     return [value for value in values if value is not None]
-
-
-def _entries(modules: list[Module], attribute: str) -> Iterator[Any]:
-    return map(dict.get, map(module_dict_getter(), modules), repeat(attribute))
-
-
-def _registrations(modules: list[Module], *, is_whole: bool) -> list[Any] | None:
-    """The ids of the children of these modules; None if they cannot be told.
-
-    With `is_whole`, the keys of the children follow, and how many tensors each module has.
-
-    Only for modules that are all alive: the id of one that is gone may be that of another.
-    """
-    try:
-        children = list(_entries(modules, "_modules"))
-        ids = list(map(id, chain.from_iterable(map(dict.values, children))))
-        if not is_whole:
-            return ids
-        tensors = (map(dict.__len__, _entries(modules, attribute)) for attribute in ("_parameters", "_buffers"))
-        keys = map(text, chain.from_iterable(map(dict.keys, children)))
-        return [*ids, *map(dict.__len__, children), *keys, *chain.from_iterable(tensors)]
-    except TypeError:
-        return None

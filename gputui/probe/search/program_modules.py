@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from gputui.probe.objects import plain
-from gputui.probe.objects.stacks import Namespace, Running, global_variables, is_library, is_of_package
+from gputui.probe.objects.stacks import Namespace, RunningFrame, global_variables, is_library, is_of_package
 from gputui.probe.objects.torch_types import AnyObject
 from gputui.probe.pace.meter import Meter
 from gputui.probe.search.search import VariableSearch
@@ -38,7 +38,7 @@ class ProgramModules:
         self._start = 0
         self._looks = 0
 
-    def search(self, search: VariableSearch, frames: list[Running], meter: Meter) -> list[Namespace]:
+    def search(self, search: VariableSearch, frames: list[RunningFrame], meter: Meter) -> list[Namespace]:
         """Search the modules in which tensors were found before, and the next few of the others; returns the former."""
         self._note(frames)
         others = self._own + sorted(self._packages)
@@ -61,7 +61,7 @@ class ProgramModules:
                 with_tensors.append(namespace)
         return with_tensors
 
-    def _note(self, frames: list[Running]) -> None:
+    def _note(self, frames: list[RunningFrame]) -> None:
         """Know the modules that there are now."""
         modules = {id(frame.f_globals): frame.f_globals for frame, _ in frames}.values()
         if len(sys.modules) != self._imported:

@@ -6,7 +6,7 @@ A search is bounded by a meter. What it learns (`rests.py`) makes the next one c
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import compress, islice, repeat
@@ -27,10 +27,9 @@ from gputui.probe.objects.kinds import (
     TypeClassifier,
 )
 from gputui.probe.objects.stacks import Namespace
-from gputui.probe.objects.torch_types import AnyObject, Tensor
+from gputui.probe.objects.torch_types import AnyObject
 from gputui.probe.pace.meter import Meter
 from gputui.probe.search.containers import DESCRIBED_AT_MOST, SHORTEST, Container
-from gputui.probe.search.long_lists import LongLists
 from gputui.probe.search.modules import KnownModule
 from gputui.probe.search.records import RECORDS_AT_MOST, Found, RecordReader
 from gputui.probe.search.rests import SearchMemory, Trail
@@ -83,7 +82,6 @@ class VariableSearch:
         self.containers: list[Container] = []
         """Those of variables in which something was found, the nearest to a variable first."""
         self._classifier = classifier
-        self.long = LongLists(classifier)
         self._reader = ContentReader(classifier, attributes)
         self._functions = FunctionFilter(classifier)
         self._records = RecordReader(classifier, attributes)
@@ -109,8 +107,8 @@ class VariableSearch:
 
     @property
     def finds(self) -> int:
-        """How many tensors, modules and optimizers were found: a long list counts as one."""
-        return len(self.tensors) + len(self.modules) + len(self.optimizers) + len(self.long.holders)
+        """How many tensors, modules and optimizers were found."""
+        return len(self.tensors) + len(self.modules) + len(self.optimizers)
 
     def explore(
         self,
@@ -161,13 +159,6 @@ class VariableSearch:
         self.tensors += map(partial(tuple.__new__, NamedValue), compress(values, is_new))
         return self.tensors[known:]
 
-    def take_long(self, to_name: Callable[[list[Tensor]], list[Tensor]], meter: Meter) -> None:
-        """Take the tensors in long lists that `to_name` picks."""
-        for named in self.long.take(to_name, meter):
-            if id(named.value) not in self._seen:
-                self._seen[id(named.value)] = named.value
-                self.tensors.append(named)
-
     def leave_out(self, values: Iterable[AnyObject]) -> None:
         """Do not search what these values hold."""
         self._seen.update((id(value), value) for value in values)
@@ -190,11 +181,8 @@ class VariableSearch:
 
     def held_by(self, values: list[Any], meter: Meter) -> list[NamedValue]:
         """The tensors that these values lead to and that were not found before; they are not added to `tensors`."""
-        known, others = len(self.tensors), self.long
-        self.long = LongLists(self._classifier)
+        known = len(self.tensors)
         self.explore([NamedValue(value, "", "") for value in values], meter, LEVELS_OF_HOOKS, may_rest=False)
-        self.take_long(list, meter)
-        self.long = others
         held = self.tensors[known:]
         del self.tensors[known:]
         return held
@@ -283,10 +271,6 @@ class VariableSearch:
 
     def _inside(self, named: NamedValue, kind: int, size: int, meter: Meter, trail: Trail) -> list[NamedValue]:
         """The values of interest in the one that was added to the trail last, which has `size` elements."""
-        if self.long.leave(named, size, meter):
-            trail.find(trail.last)
-            trail.note_container(named, size)
-            return []
         contents = self._contents(named.value, kind)
         if contents is None:
             meter.leave_out()

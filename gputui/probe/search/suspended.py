@@ -74,10 +74,10 @@ class Suspended:
             self._known[id(value)] = weakref.ref(value)
 
 
-def of_tasks(frames: list[stacks.Running], meter: Meter) -> list[stacks.Running]:
+def of_tasks(frames: list[stacks.RunningFrame], meter: Meter) -> list[stacks.RunningFrame]:
     """The frames of asyncio's tasks that wait, each after the one that waits for it; `frames` are those that run."""
     seen = {id(frame) for frame, _ in frames}
-    found: list[stacks.Running] = []
+    found: list[stacks.RunningFrame] = []
     for task in islice(_tasks(), TASKS_AT_MOST):
         for value in _awaited(_coroutine_of(task)):
             frame = _frame_of(value)
@@ -86,11 +86,11 @@ def of_tasks(frames: list[stacks.Running], meter: Meter) -> list[stacks.Running]
             if not meter.spend():
                 return found
             seen.add(id(frame))
-            found.append(stacks.Running(frame, variables(frame)))
+            found.append(stacks.RunningFrame(frame, variables(frame)))
     return found
 
 
-def of_debuggers(frames: list[stacks.Running], attributes: AttributeReader) -> list[stacks.Running]:
+def of_debuggers(frames: list[stacks.RunningFrame], attributes: AttributeReader) -> list[stacks.RunningFrame]:
     """The frames that a debugger shows at its prompt and that have ended: after an exception, "post mortem"."""
     seen = {id(frame) for frame, _ in frames}
     shown: list[FrameType] = []

@@ -4,11 +4,11 @@ In come models, optimizers and tensors with the names that a search has found. O
 bytes.
 
 - `storages`: the ledger, in which everybody records. `views`: how much of a storage the tensors show that were found.
-- `batches`: many tensors that are what they were in the last look, recorded in one call.
+- `entries`: what is said of one storage.
 - `model_states`, `optimizer_states`, `gradients`: the tensors of a model in training. A new category goes there.
 - `cache_names`: which names are of caches of keys and values.
 - `reducer_buckets`: the gradient buckets of DistributedDataParallel, by their sizes.
-- `autograd`: what the graph keeps for the backward pass. `at_rest`: whether another thread is changing it.
+- `autograd`: what the graph keeps for the backward pass.
 - `going`: which storages go with objects that a collection frees, by the references of Python and C++.
 - `wrapped_tensors`: tensors that have their memory in other tensors.
 """

@@ -13,7 +13,7 @@ from gputui.probe.objects.attributes import AttributeReader
 from gputui.probe.objects.plain import class_name, namespace_of, type_name
 from gputui.probe.objects.torch_types import AnyObject, Node, Tensor, Torch
 from gputui.probe.pace.meter import Meter
-from gputui.probe.tensors.at_rest import AtRest
+from gputui.probe.tensors.gradients import AtRest
 from gputui.probe.tensors.wrapped_tensors import UNREADABLE
 
 RAW = "_raw_saved_"

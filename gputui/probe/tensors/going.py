@@ -19,9 +19,8 @@ from gputui.probe.objects.attributes import AttributeReader
 from gputui.probe.objects.plain import namespace_of
 from gputui.probe.objects.torch_types import AnyObject, Tensor, Torch
 from gputui.probe.pace.meter import Meter
-from gputui.probe.tensors.at_rest import AtRest
 from gputui.probe.tensors.autograd import Graph
-from gputui.probe.tensors.gradients import GradientReader
+from gputui.probe.tensors.gradients import AtRest, GradientReader
 from gputui.probe.tensors.wrapped_tensors import UNREADABLE, WrapperReader, tensor_base
 
 _PASSED_OVER = (type, ModuleType)

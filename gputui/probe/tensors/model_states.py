@@ -1,18 +1,21 @@
-"""Parameters, gradients, buffers and optimizer states: named after the modules and optimizers that own them."""
+"""Parameters, gradients and buffers: named after the modules that own them.
+
+In a program of thousands of parameters, one look may not have time for all: each begins where the last one ended. What
+is as the last look has found it, at the same address and by the same name, is recorded in loops of C.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import compress, repeat
-from operator import attrgetter, is_not
-from typing import NamedTuple, Tuple
+from operator import is_not
+from typing import Tuple
 
-from gputui.probe.objects.plain import type_name
 from gputui.probe.objects.torch_types import Module, Tensor, Torch
 from gputui.probe.pace.meter import Meter
+from gputui.probe.pace.turns import Turns
 from gputui.probe.search.modules import KnownModule, all_registered, registered
-from gputui.probe.tensors.batches import Batch, Batches
-from gputui.probe.tensors.cache_names import is_of_cache
+from gputui.probe.tensors.cache_names import of_caches
 from gputui.probe.tensors.gradients import GradientReader
 from gputui.probe.tensors.storages import Ledger
 from gputui.probe.tensors.wrapped_tensors import tensor_base
@@ -20,123 +23,109 @@ from gputui.probe.tensors.wrapped_tensors import tensor_base
 PARAMETER, GRADIENT, BUFFER, OPTIMIZER_STATE = "parameter", "gradient", "buffer", "optimizer_state"
 KV_CACHE = "kv_cache"
 HALF_BYTES = 2
-has_parameters, has_buffers = attrgetter("has_parameters"), attrgetter("has_buffers")
+PART = 32
+"""So many tensors are recorded between two questions whether there is time left."""
+RECALLED_PER_STEP, RECORDED_PER_STEP = 8, 2
+"""So many tensors of the last look are recognised, and so many others are recorded, in the time of one step."""
 Owner = Tuple[KnownModule, Module]
 """A known module with the module itself."""
-PARTS, LEAST_PART = 8, 8
-"""Modules are recognised in so many parts, of at least so many: FSDP replaces the parameters of one block at a time."""
-PART = 128
-"""So many gradients, or the states of so many parameters, are recognised as a whole: a look may not have time for all
-of a large program."""
-RECALLED_PER_STEP = 8
-"""So many tensors of the last look are recognised in the time of one step."""
-ALIKE_PER_STEP = 2
-"""So many gradients that are like their parameters are recorded in the time of one step."""
 
 
-class Learned(NamedTuple):
-    """What some modules' parameters are, by id: their names, and the names of the modules that own each.
+class Learned:
+    """What modules say of their parameters, by the id of each; `version` is of the modules' names."""
 
-    `half_shapes` are the shapes of 16-bit parameters.
-    """
+    def __init__(self, version: object) -> None:
+        self.version = version
+        self.read: list[int] = []
+        """The ids of the parameters of those modules that were read."""
+        self.modules_read = 0
+        self.names: dict[int, str] = {}
+        self.modules: dict[int, list[str]] = {}
+        """The names of the modules that own it: several for a tied weight."""
 
-    names: dict[int, str]
-    modules: dict[int, list[str]]
-    half_shapes: set[tuple[int, ...]]
+    def read_on(self, owners: list[Owner], meter: Meter) -> None:
+        """Learn from these modules, further than the last look."""
+        for known, module in owners[self.modules_read :]:
+            if not meter.spend():
+                return
+            self.modules_read += 1
+            for key, tensor in registered(module, "_parameters"):
+                if tensor is not None:
+                    self.read.append(id(tensor))
+                    self.names.setdefault(id(tensor), known.name_of(key))
+                    self.modules.setdefault(id(tensor), []).append(known.name)
+
+
+class OwnedMemory:
+    """What a look keeps for the next one: the names of parameters, and where it had no more time."""
+
+    def __init__(self, turns: Turns) -> None:
+        self.turns = turns
+        self.learned = Learned(None)
 
 
 class ModelStates:
     """Records them in the ledger, and remembers the names of parameters, after which optimizer states are named."""
 
     def __init__(
-        self,
-        torch: Torch,
-        ledger: Ledger,
-        gradients: GradientReader,
-        meter: Meter,
-        batches: Batches,
+        self, torch: Torch, ledger: Ledger, gradients: GradientReader, meter: Meter, memory: OwnedMemory
     ) -> None:
+        self.memory = memory
         self._ledger = ledger
         self._gradients = gradients
         self._meter = meter
-        self.batches = batches
         self._element_size = tensor_base(torch).element_size
         self._names: dict[int, str] = {}
         self._modules: dict[int, list[str]] = {}
-        """The names of the modules that own a parameter, by its id: several for a tied weight."""
-        self._learned: list[Learned] = []
-        """What the modules so far say of parameters, by parts."""
-        self._are_names_merged = False
-        """Whether names and shapes are those of `Batches.merged`, which must not change."""
+        self._shape_unread: list[Tensor] = []
         self._half_shapes: set[tuple[int, ...]] = set()
-        """The shapes of 16-bit parameters, of which an optimizer may keep 32-bit copies."""
+        """The shapes of 16-bit parameters, of which an optimizer may keep 32-bit copies, but for those not read yet."""
 
     def record_modules(self, modules: list[KnownModule], version: object) -> None:
-        """Record what the modules own, as far as the meter allows.
+        """Record what the modules own, as far as the meter allows; `version` changes with their names."""
+        owners = [(known, module) for known in modules if (module := known.reference()) is not None]
+        parameters, kind = self._parameters(owners, version), self._ledger.keeper
+        for part in self.memory.turns.in_turn(f"parameters {kind}", parameters, self._meter, PART):
+            self.record_owned(part, PARAMETER, [self._names[id(tensor)] for tensor in part])
+        for part in self.memory.turns.in_turn(f"gradients {kind}", parameters, self._meter, PART):
+            self._record_gradients(part)
+        with_buffers = [(known, module) for known, module in owners if known.has_buffers]
+        for some in self.memory.turns.in_turn(f"buffers {kind}", with_buffers, self._meter, PART):
+            self._record_buffers(some)
 
-        `version` changes with the names of the modules. What a look has had time for is recognised by the next one.
-        """
-        parameters: list[Tensor] = []
-        for number, part in enumerate(_parts(modules, has_parameters)):
-            parameters += self._record_parameters(part, number, version)
-        self._know(self._learned)
-        self._record_gradients(self._named_once(parameters), version)
-        for number, part in enumerate(_parts(modules, has_buffers)):
-            self._record_buffers(part, number, version)
-
-    def _record_parameters(self, owners: list[Owner], number: int, version: object) -> list[Tensor]:
-        """Record the parameters of these modules; returns them, [] where no time is left."""
-        if self._meter.is_over:
-            return []
+    def _parameters(self, owners: list[Owner], version: object) -> list[Tensor]:
+        """The parameters of these modules, each once, as far as their names are known."""
+        owners = [(known, module) for known, module in owners if known.has_parameters]
         tensors = all_registered([module for _, module in owners], "_parameters")
-        kind = f"parameters {number}"
-        batch = self.recall(kind, version, tensors)
-        if batch is None:
-            self._know(self._learned)  # a weight can be tied to one of a part before
-            learned = Learned({}, {}, self._half_shapes)
-            for known, module in owners:
-                self._read_parameters(known, module, learned)
-            learned = learned._replace(half_shapes=set(self._half_shapes))
-            self.remember(kind, version, tensors, learned)
-        else:
-            learned = batch.learned
-        self._learned.append(learned)
-        return tensors
+        idents = list(map(id, tensors))
+        learned = self.memory.learned
+        if self._ledger.keeper or learned.version != version or idents[: len(learned.read)] != learned.read:
+            learned = Learned(version)
+        learned.read_on(owners, self._meter)
+        if not self._ledger.keeper:
+            self.memory.learned = learned
+        self._names, self._modules = {**learned.names, **self._names}, {**learned.modules, **self._modules}
+        parameters = [tensor for ident, tensor in dict(zip(idents, tensors)).items() if ident in learned.names]
+        self._shape_unread += parameters
+        return parameters
 
-    def _know(self, parts: list[Learned]) -> None:
-        """Know what these parts of the modules say of parameters."""
-        merged = self.batches.merged(parts, _merged)
-        self._names, self._modules, self._half_shapes = merged
-        self._are_names_merged = True
-
-    def _named_once(self, parameters: list[Tensor]) -> list[Tensor]:
-        """Those of these parameters that have a name, each once."""
-        by_id = dict(zip(map(id, parameters), parameters))
-        if all(map(self._names.__contains__, by_id)):
-            return list(by_id.values())
-        return [tensor for ident, tensor in by_id.items() if ident in self._names]
-
-    def _record_buffers(self, owners: list[Owner], number: int, version: object) -> None:
-        if self._meter.is_over:
+    def record_owned(self, tensors: list[Tensor], category: str, owners: list[str]) -> None:
+        """Record tensors of models and optimizers, as far as the meter allows; those of the last look at once."""
+        if not tensors or not self._meter.spend(1 + len(tensors) // RECALLED_PER_STEP):
             return
-        kind = f"buffers {number}"
-        buffers = all_registered([module for _, module in owners], "_buffers")
-        if not buffers or self.recall(kind, version, buffers) is not None:
+        left = self._ledger.record_again(tensors, category, owners)
+        if not left or not self._meter.spend(1 + len(left) // RECORDED_PER_STEP):
             return
-        for known, module in owners:
-            for key, tensor in registered(module, "_buffers"):
-                if tensor is not None and self._meter.spend():
-                    name = known.name_of(key)
-                    self._ledger.record_again(tensor, KV_CACHE if is_of_cache(name) else BUFFER, name)
-        self.remember(kind, version, buffers)
+        others, names = [tensors[number] for number in left], [owners[number] for number in left]
+        are_plain = all(self._ledger.are_plain(others))
+        singly = self._ledger.record_plain(others, category, names) if are_plain else range(len(others))
+        for number in singly:
+            if self._meter.spend():
+                self._ledger.record(others[number], category, names[number])
 
-    def _record_gradients(self, parameters: list[Tensor], version: object) -> None:
-        parts = [(first, parameters[first : first + PART]) for first in range(0, len(parameters), PART)]
-        for first, part in self.batches.in_turn("gradients", parts, self._meter):
-            if self._meter.spend(len(part) // RECALLED_PER_STEP):
-                self._record_gradients_of(part, f"gradients from {first}", version)
-
-    def _record_gradients_of(self, parameters: list[Tensor], kind: str, version: object) -> None:
+    def _record_gradients(self, parameters: list[Tensor]) -> None:
+        if not self._meter.spend():
+            return
         found = self._gradients.of_leaves(parameters)
         if found is None:
             for tensor in parameters:
@@ -144,107 +133,36 @@ class ModelStates:
             return
         if not found:
             self._meter.leave_out()
-            return
         are_there = list(map(is_not, found, repeat(None)))
-        owners, gradients = list(compress(parameters, are_there)), list(compress(found, are_there))
-        version = (version, *map(id, owners)) if len(owners) < len(parameters) else version
-        if self.recall(kind, version, gradients, has_own_objects=False) is not None:
-            return
-        if self._record_like(owners, gradients, kind, version):
-            return
-        for tensor, own in zip(owners, gradients):
-            if not self._meter.spend():
-                return
-            self._ledger.record_again(own, GRADIENT, f"{self._names[id(tensor)]}.grad")
-        self.remember(kind, version, gradients, has_own_objects=False)
+        names = [f"{self._names[id(tensor)]}.grad" for tensor in compress(parameters, are_there)]
+        self.record_owned(list(compress(found, are_there)), GRADIENT, names)
 
-    def _record_like(self, owners: list[Tensor], gradients: list[Tensor], kind: str, version: object) -> bool:
-        """Record the gradients of these parameters at once; False unless each is like its parameter.
-
-        Where a step has put them elsewhere, one by one would take too long in a large program.
-        """
-        ledger = self._ledger
-        if not self._meter.spend(1 + len(gradients) // ALIKE_PER_STEP):
-            return False
-        signature, places = self._signature(gradients, has_own_objects=False), ledger.addresses(owners)
-        if signature is None or places is None or len({*places}) < len(places):
-            return False
-        idents, addresses = signature
-        known, facts = list(map(ledger.entries.get, places)), ledger.facts(gradients)
-        if None in known or len({*addresses}) < len(addresses) or facts is None or facts != ledger.facts(owners):
-            return False
-        changed = {"category": GRADIENT, "type": type_name(gradients[0]), "saved_by": "", "module": "", "kept_by": ""}
-        names = [f"{self._names[id(tensor)]}.grad" for tensor in owners]
-        rows = zip(addresses, names, known)
-        entries = {at: {**entry, **changed, "address": at, "owner": name} for at, name, entry in rows if entry}
-        ledger.add_batch(self.batches.keep(kind, version, idents, addresses, entries))
-        return True
-
-    def recall(
-        self, kind: str, version: object, tensors: list[Tensor], *, has_own_objects: bool = True
-    ) -> Batch | None:
-        """Record all of these if they are those of the last look; None if they have to be recorded one by one.
-
-        Gradients are told by their addresses alone: PyTorch may make a new Python object each time one is read.
-        """
-        if not self._meter.spend(1 + len(tensors) // RECALLED_PER_STEP):
-            return None
-        signature = self._signature(tensors, has_own_objects=has_own_objects)
-        if signature is None:
-            return None
-        batch = self.batches.unchanged(kind, version, *signature)
-        if batch is not None:
-            self._ledger.add_batch(batch)
-        return batch
-
-    def remember(
-        self,
-        kind: str,
-        version: object,
-        tensors: list[Tensor],
-        learned: object = None,
-        *,
-        has_own_objects: bool = True,
-    ) -> None:
-        signature = None if self._meter.is_over else self._signature(tensors, has_own_objects=has_own_objects)
-        if signature is not None:
-            self.batches.keep(kind, version, *signature, self._ledger.entries, learned)
-
-    def _signature(self, tensors: list[Tensor], *, has_own_objects: bool) -> tuple[list[int], list[int]] | None:
-        """The ids and addresses by which a batch is recognised; None where it must not be taken for a known one."""
-        if self._ledger.keeper or not tensors:
-            return None
-        addresses = self._ledger.addresses(tensors)
-        return None if addresses is None else (list(map(id, tensors)) if has_own_objects else [], addresses)
-
-    def _read_parameters(self, known: KnownModule, module: Module, learned: Learned) -> None:
-        """Record the parameters of one module that no other module had."""
-        if not self._meter.spend():
-            return
-        for key, tensor in registered(module, "_parameters"):
-            if tensor is None or not self._meter.spend():
-                continue
-            learned.modules.setdefault(id(tensor), []).append(known.name)
-            if id(tensor) not in self._names:
-                name = learned.names[id(tensor)] = known.name_of(key)
-                self.record_parameter(tensor, name, PARAMETER)
+    def _record_buffers(self, owners: list[Owner]) -> None:
+        entries = [
+            (known.name_of(key), value) for known, module in owners for key, value in registered(module, "_buffers")
+        ]
+        named = [(name, tensor) for name, tensor in entries if tensor is not None]
+        caches = {named[number][0] for number in of_caches([name for name, _ in named])}
+        for category in (BUFFER, KV_CACHE):
+            own = [(name, tensor) for name, tensor in named if (name in caches) == (category == KV_CACHE)]
+            self.record_owned([tensor for _, tensor in own], category, [name for name, _ in own])
 
     def record_gradient(self, tensor: Tensor, name: str, where: str = "") -> None:
         gradient = self._gradients.gradient(tensor)
         if gradient is not None and self._meter.spend():
-            self._ledger.record_again(gradient, GRADIENT, f"{name}.grad ({where})" if where else f"{name}.grad")
+            self._ledger.record(gradient, GRADIENT, f"{name}.grad ({where})" if where else f"{name}.grad")
 
     def record_parameter(self, tensor: Tensor, name: str, category: str) -> None:
-        if self._are_names_merged:  # which the next look has, too
-            self._names, self._half_shapes = self._names.copy(), self._half_shapes.copy()
-            self._are_names_merged = False
         self._names[id(tensor)] = name
-        entry = self._ledger.record_again(tensor, category, name)
-        if entry is not None and self._element_size(tensor) == HALF_BYTES:
-            self._half_shapes.add(tuple(entry["shape"]))
+        self._shape_unread.append(tensor)
+        self._ledger.record(tensor, category, name)
 
     def is_master(self, tensor: Tensor) -> bool:
         """Whether a tensor that no module owns is the full-precision copy of a half-precision parameter."""
+        while self._shape_unread:
+            parameter = self._shape_unread.pop()
+            if self._element_size(parameter) == HALF_BYTES and (sizes := self._ledger.sizes(parameter)):
+                self._half_shapes.add(tuple(sizes))
         return self._element_size(tensor) > HALF_BYTES and tuple(self._ledger.sizes(tensor)) in self._half_shapes
 
     @property
@@ -258,22 +176,3 @@ class ModelStates:
     def modules_of(self, parameter: Tensor) -> list[str] | None:
         """The names of the modules that own a parameter."""
         return self._modules.get(id(parameter))
-
-
-def _parts(modules: list[KnownModule], has_some: Callable[[KnownModule], bool]) -> list[list[Owner]]:
-    """Those of these modules that have some tensors, in parts that are recognised each as a whole."""
-    owners = [(known, module) for known in filter(has_some, modules) if (module := known.reference()) is not None]
-    size = max(LEAST_PART, -(-len(owners) // PARTS))
-    return [owners[first : first + size] for first in range(0, len(owners), size)]
-
-
-def _merged(parts: list[Learned]) -> Learned:
-    """What all these parts say; the first that has a parameter names it."""
-    merged = Learned({}, {}, set())
-    for names, modules, half_shapes in parts:
-        for ident, owners in modules.items():
-            merged.modules.setdefault(ident, []).extend(owners)
-        for ident, name in names.items():
-            merged.names.setdefault(ident, name)
-        merged.half_shapes.update(half_shapes)
-    return merged

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from itertools import chain, compress, repeat
-from operator import is_, itemgetter
 from typing import Any
 
 from gputui.probe.objects import plain
@@ -27,50 +25,30 @@ class OptimizerStates:
         self._tensor = torch.Tensor
         self._ledger = ledger
         self._model_states = model_states
-        self._batches = model_states.batches
         self._meter = meter
         self._orphans: set[int] = set()
         """The ids of parameters that only an optimizer leads to."""
 
-    def record(
-        self, name: str, attributes: dict[str, Any], variables: Callable[[], dict[int, NamedValue]], version: object
-    ) -> None:
-        """Record an optimizer by its attributes; `variables` says which tensors variables hold, by id.
-
-        `version` changes with the names of the modules.
-        """
-        groups = attributes.get("param_groups")
+    def record(self, name: str, attributes: dict[str, Any], variables: Callable[[], dict[int, NamedValue]]) -> None:
+        """Record an optimizer by its attributes; `variables` says which tensors variables hold, by id."""
+        groups, state = attributes.get("param_groups"), attributes.get("state")
         for number, group in enumerate(_elements(groups)):
             if issubclass(type(group), dict):
                 self._record_group(f"{name}.param_groups[{number}]", plain.variables_of(group), variables)
-        for kind, part in self._batches.in_turn(f"states of {name}", list(_parts(name, attributes)), self._meter):
+        items = list(dict.items(state)) if issubclass(type(state), dict) else []  # type: ignore[arg-type]
+        for part in self._model_states.memory.turns.in_turn(f"states of {name}", items, self._meter, PART):
             if self._meter.spend(len(part) // READ_PER_STEP):
-                self._record_part(name, kind, part, (version, name))
+                self._record_part(name, part)
 
-    def _record_part(self, name: str, kind: str, part: list[Any], version: object) -> None:
-        is_whole = not self._batches.goes_on(kind)
-        tensors = self._plain_tensors(part) if is_whole and not self._orphans else None
-        if tensors and self._model_states.recall(kind, version, tensors) is not None:
-            return
-        for parameter, value in self._batches.in_turn(kind, part, self._meter, is_round=False):
-            with self._kept_by_optimizer() if id(parameter) in self._orphans else nullcontext():
-                parameter_name = self._model_states.name_of(parameter) or plain.type_name(parameter)
-                self._record_state(value, f"{name}.state[{parameter_name}]")
-        self._model_states.remember(kind, version, tensors or [])
-
-    def _plain_tensors(self, part: list[Any]) -> list[Tensor] | None:
-        """The tensors of an optimizer's states, None if they hold anything but tensors and numbers by parameter."""
-        values = list(map(itemgetter(1), part))
-        if not values or not all(map(is_, map(type, values), repeat(dict))):
-            return None
-        entries = list(chain.from_iterable(map(dict.values, values)))
-        classes = list(map(type, entries))
-        if not plain.are_plain(classes):
-            return None
-        others = set(classes) - {int, float, bool, type(None)}
-        if not all(issubclass(cls, self._tensor) for cls in others):
-            return None
-        return list(compress(entries, map(others.__contains__, classes)))
+    def _record_part(self, name: str, part: list[tuple[Any, Any]]) -> None:
+        found: dict[bool, list[tuple[str, Tensor]]] = {False: [], True: []}
+        for parameter, value in part:
+            parameter_name = self._model_states.name_of(parameter) or plain.type_name(parameter)
+            found[id(parameter) in self._orphans] += self._states_in(value, f"{name}.state[{parameter_name}]")
+        for is_orphan, states in found.items():
+            with self._kept_by_optimizer() if is_orphan else nullcontext():
+                tensors, names = [tensor for _, tensor in states], [own for own, _ in states]
+                self._model_states.record_owned(tensors, OPTIMIZER_STATE, names)
 
     def _kept_by_optimizer(self) -> AbstractContextManager[None]:
         """Says that only an optimizer keeps a parameter, unless there was no time to read all variables."""
@@ -80,7 +58,7 @@ class OptimizerStates:
     def _record_group(self, name: str, group: dict[str, Any], variables: Callable[[], dict[int, NamedValue]]) -> None:
         for key, value in group.items():
             if issubclass(type(value), self._tensor):  # such as a learning rate kept on the device
-                self._ledger.record_again(value, OPTIMIZER_STATE, f"{name}[{key!r}]")
+                self._ledger.record(value, OPTIMIZER_STATE, f"{name}[{key!r}]")
         parameters = _elements(group.get("params"))
         is_named = self._model_states.is_named
         if all(map(is_named, map(id, parameters))):
@@ -104,25 +82,17 @@ class OptimizerStates:
         self._model_states.record_parameter(tensor, name, category)
         self._model_states.record_gradient(tensor, name)
 
-    def _record_state(self, value: AnyObject, name: str) -> None:
+    def _states_in(self, value: AnyObject, name: str) -> Iterator[tuple[str, Tensor]]:
+        """The tensors in the states of one parameter, with their names."""
         if issubclass(type(value), self._tensor):
-            if self._meter.spend():
-                self._ledger.record_again(value, OPTIMIZER_STATE, name)
+            yield name, value
         elif issubclass(type(value), dict):
             for key, entry in list(dict.items(value)):
                 part = plain.name_of(key)
-                self._record_state(entry, f"{name}.{part}" if part is not None else name)
+                yield from self._states_in(entry, f"{name}.{part}" if part is not None else name)
         elif plain.is_one_of(type(value), (list, tuple)):
             for number, element in enumerate(value):
-                self._record_state(element, f"{name}[{number}]")
-
-
-def _parts(name: str, attributes: dict[str, Any]) -> Iterator[tuple[str, list[Any]]]:
-    """The states of an optimizer with their parameters, in parts that are recognised each as a whole, with its kind."""
-    state: Any = attributes.get("state")
-    items = list(dict.items(state)) if issubclass(type(state), dict) else []
-    for first in range(0, len(items), PART):
-        yield f"states of {name} from {first}", items[first : first + PART]
+                yield from self._states_in(element, f"{name}[{number}]")
 
 
 def _elements(values: AnyObject) -> list[Any]:

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from itertools import compress, repeat
-from operator import attrgetter, itemgetter, not_
+from itertools import compress
+from operator import itemgetter, not_
 from typing import Any
 
 from gputui.probe.objects.attributes import AttributeReader
 from gputui.probe.objects.plain import type_name
 from gputui.probe.objects.torch_types import AnyObject, Tensor, Torch
-from gputui.probe.tensors.batches import HOST, Batch, Placed, beside_batches, bytes_on_devices, devices_of, new_entry
+from gputui.probe.tensors.entries import HOST, Entry, new_entry
 from gputui.probe.tensors.views import SmallViews, together
 from gputui.probe.tensors.wrapped_tensors import UNREADABLE, WrapperReader, tensor_base
 
@@ -25,7 +25,7 @@ SCAN_ASKS_PINNED_FROM_BYTES = 1 << 16
 WALK_ASKS_PINNED_FROM_BYTES = 1 << 24
 """Smaller host storages are not asked whether they are pinned, which is a call of the CUDA driver."""
 
-_name = attrgetter("__name__")
+_device, _address = itemgetter("device"), itemgetter("address")
 _described = itemgetter(
     "device", "address", "size_bytes", "category", "owner", "keeper", "type", "shape", "dtype", "views"
 )
@@ -45,8 +45,6 @@ class Ledger:
     ) -> None:
         self._wrappers = WrapperReader(torch, attributes)
         self.entries: dict[int, dict[str, Any]] = {}
-        self.batches: Placed = []
-        """Those that are among the entries as a whole."""
         self.keeper = ""
         self._kept_where = ""
         self._earlier = earlier or {}
@@ -117,8 +115,6 @@ class Ledger:
             rows = self._rows(tensors)
         except UNREADABLE:  # one has no memory of its own, or no sizes
             return list(range(len(tensors)))
-        if self._record_unchanged(rows, category, owners):
-            return left
         for number, (is_cuda, address, device, size_bytes, shape, dtype, cls, views) in enumerate(rows):
             if not is_cuda or not address or not size_bytes or address in self.entries:
                 left.append(number)
@@ -133,48 +129,36 @@ class Ledger:
                 self.views.watch([earlier])
         return left
 
-    def _record_unchanged(self, rows: list[tuple[Any, ...]], category: str, owners: list[str]) -> bool:
-        """Record these if earlier looks have found all of them as they are now; returns whether they have."""
-        _, addresses, devices, sizes, shapes, dtypes, classes, views = zip(*rows)
-        if (
-            self._kept_where
-            or not self._earlier.keys() >= {*addresses}
-            or not self.entries.keys().isdisjoint(addresses)
-        ):
-            return False
-        earlier = [self._earlier[address] for address in addresses]
-        dtype_names = map(self._dtype_name, dtypes)
-        texts = repeat(category), owners, repeat(self.keeper), map(_name, classes)
-        if list(map(_described, earlier)) != list(zip(devices, addresses, sizes, *texts, shapes, dtype_names, views)):
-            return False
-        self.views.watch(earlier)
-        self.entries.update(zip(addresses, earlier))
-        return True
-
     def _rows(self, tensors: list[Tensor]) -> list[tuple[Any, ...]]:
         placed = map(self._is_cuda, tensors), map(self._address, tensors), map(self._get_device, tensors)
         sizes = list(map(self._nbytes, map(self._storage, tensors)))
         kinds = map(list, map(self._shape, tensors)), map(self._dtype, tensors), map(type, tensors)
         return list(zip(*placed, sizes, *kinds, self.views.of(tensors, sizes)))
 
-    def record_again(self, tensor: Tensor, category: str, owner: str) -> dict[str, Any] | None:
-        """Like `record`, for a tensor that keeps its place: it is not read again where an earlier look found it."""
-        try:
-            address = self._address(tensor)
-        except UNREADABLE:
-            return self.record(tensor, category, owner)
-        entry = self.entries.get(address)
-        if entry is not None:
-            return self.record(tensor, category, owner)
-        entry = self._earlier.get(address)
-        if entry is None or entry["category"] != category or entry["keeper"] != self.keeper:
-            return self.record(tensor, category, owner)
-        if entry["owner"] != self._owner(owner):
-            return self.record(tensor, category, owner)
-        self.entries[address] = entry
-        if entry["views"]:
-            self.views.watch([entry])
-        return entry
+    def record_again(self, tensors: list[Tensor], category: str, owners: list[str]) -> list[int]:
+        """Record those of these tensors that an earlier look has found by the same names, without reading them again.
+
+        Returns the numbers of the others. Only for tensors that keep their places: of the rest, names say too little.
+        """
+        addresses = self.addresses(tensors)
+        if addresses is None:
+            return list(range(len(tensors)))
+        found, left = [], []
+        for number, (address, owner) in enumerate(zip(addresses, owners)):
+            entry = self._earlier.get(address)
+            if (
+                address in self.entries
+                or entry is None
+                or entry["owner"] != (self._owner(owner) if self._kept_where else owner)
+                or entry["category"] != category
+                or entry["keeper"] != self.keeper
+            ):
+                left.append(number)
+            else:
+                self.entries[address] = entry
+                found.append(entry)
+        self.views.watch(found)
+        return left
 
     def entry_of(self, tensor: Tensor) -> dict[str, Any] | None:
         """The entry of the tensor's storage, None if it has none yet or no memory of its own."""
@@ -198,16 +182,6 @@ class Ledger:
             return None
         return addresses if all(addresses) else None
 
-    def facts(self, tensors: list[Tensor]) -> list[tuple[object, ...]] | None:
-        """Device, size of the storage, shape and type of each; None unless all are of PyTorch's own classes."""
-        if not all(self.are_plain(tensors)):
-            return None
-        try:
-            placed = map(self._get_device, tensors), map(self._nbytes, map(self._storage, tensors))
-            return list(zip(*placed, map(self._shape, tensors), map(self._dtype, tensors)))
-        except UNREADABLE:  # one has no memory of its own, or no sizes
-            return None
-
     def without_owner(self, tensors: list[Tensor], *, are_held: bool = True) -> list[Tensor]:
         """Those of these tensors whose storage has no owner yet.
 
@@ -230,26 +204,15 @@ class Ledger:
             return ""
         return str(earlier["category"]) if earlier is not None and is_same else ""
 
-    def add_batch(self, batch: Batch) -> None:
-        """Record what the last look has recorded, but for the storages that have an owner already."""
-        part = batch.beside(self.entries)
-        self.batches.append((len(self.entries), part))
-        self.entries.update(part.entries)
-        self.views.watch(part.shown_in_part)
-
-    def device_bytes(self) -> int:
-        """The size of the storages on devices."""
-        others = beside_batches(list(self.entries.values()), self.batches)
-        return bytes_on_devices(others) + sum(batch.device_bytes for _, batch in self.batches)
+    def add_known(self, entries: dict[int, Entry]) -> None:
+        """Record what earlier looks have found, but for the storages that have an owner already."""
+        new = [entry for address, entry in entries.items() if address not in self.entries]
+        self.entries.update(zip(map(_address, new), new))
+        self.views.watch(new)
 
     def devices(self) -> set[int]:
         """The devices that the storages are on."""
-        others = beside_batches(list(self.entries.values()), self.batches)
-        return devices_of(others).union(*(batch.devices for _, batch in self.batches)) - {HOST}
-
-    def is_known(self, tensor: Tensor) -> bool:
-        """Whether the tensor's storage has an owner already."""
-        return self.entry_of(tensor) is not None
+        return set(map(_device, self.entries.values())) - {HOST}
 
     def _add(self, tensor: Tensor, address: int, category: str, owner: str) -> dict[str, Any] | None:
         storage = self._storage(tensor)

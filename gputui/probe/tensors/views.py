@@ -11,7 +11,7 @@ from itertools import compress
 from operator import itemgetter
 
 from gputui.probe.objects.torch_types import AnyObject, Tensor, Torch
-from gputui.probe.tensors.batches import Entry
+from gputui.probe.tensors.entries import Entry
 from gputui.probe.tensors.wrapped_tensors import UNREADABLE, tensor_base
 
 SMALL_SHARE = 4

@@ -45,6 +45,8 @@ STEP_WITHIN_S = 90.0
 """How long a recorded step may take to arrive."""
 _READ_BYTES = 256 * 1024
 ANSWER_WITHIN_S = 10.0
+RESULT_WITHIN_S = 30.0
+"""How long a probe that has answered may take for what it was asked: on a busy machine, looks take long."""
 ACTION_WAIT_S = 10.0
 """How long the program's main thread may take to come back to Python for an action."""
 
@@ -206,12 +208,12 @@ class ProbeClient:
     def look(self, how: str = "walk", *, wait_s: float = 3.0) -> Look:
         """Take a look now."""
         self.ask_look(how, wait_s=wait_s)
-        return self._await(Look, wait_s + self._answer_within_s)
+        return self._await(Look, wait_s + RESULT_WITHIN_S)
 
     def run_action(self, name: ActionName, *, wait_s: float = ACTION_WAIT_S) -> ActionResult:
         """Run an action in the program and wait for its result."""
         self.ask_action(name, wait_s=wait_s)
-        return self._await(ActionResult, wait_s + self._answer_within_s)
+        return self._await(ActionResult, wait_s + RESULT_WITHIN_S)
 
     def record_step(self) -> tuple[RecordedTraces | None, ActionResult]:
         """Record a step, which takes up to half a minute; the result says why there is none."""
@@ -229,7 +231,7 @@ class ProbeClient:
     def statistics(self) -> Statistics:
         """The current statistics."""
         self.subscribe(3600.0)
-        statistics = self._await(Statistics, self._answer_within_s)
+        statistics = self._await(Statistics, RESULT_WITHIN_S)
         self.subscribe(None)
         return statistics
 

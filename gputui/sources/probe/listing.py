@@ -125,6 +125,9 @@ def _status_of(pid: int) -> Status:
 
 
 def _check_state(pid: int, status: Status) -> None:
+    if status.is_strict:
+        cause = f"Process {pid} is in seccomp's strict mode, in which an answer of its probe would end it."
+        raise CannotAttachError(cause)
     if status.letter in "ZX":
         cause = f"Process {pid} has ended: only its exit status is left."
         raise CannotAttachError(cause)

@@ -118,7 +118,7 @@ def _wait(attempt: _Attempt, tell: Callable[[str], object], limit_s: float | Non
         loading = attempt.loading
         progress = loading.progress()
         if progress.phase is Phase.LOADED:
-            listing.attach(loading.pid).close()
+            _greet(loading.pid)
             return
         if progress.phase is Phase.FAILED:
             cause = f"The probe could not start in process {loading.pid}: {progress.trouble}."
@@ -133,6 +133,14 @@ def _wait(attempt: _Attempt, tell: Callable[[str], object], limit_s: float | Non
             tell(f"Waiting for process {loading.pid}: {_place(loading, progress)}")
             say_at = now + _SAY_EVERY_S
         time.sleep(_POLL_S)
+
+
+def _greet(pid: int) -> None:
+    try:
+        listing.attach(pid).close()
+    except listing.NoProbeError as error:
+        cause = f"The probe was put into process {pid}, and is not there."
+        raise CannotLoadError(cause, "An audit hook of the program's may forbid its code to be compiled.") from error
 
 
 def _place(loading: Loading, progress: Progress) -> str:

@@ -553,6 +553,11 @@ def test_with_one_size_of_batch_a_sample_needs_its_activations():
     assert finding.title == "Each sample of a batch of 8 needs about 100 MiB within a step."
 
 
+def test_what_a_backward_pass_needs_beside_the_looks_grows_with_the_batch():
+    title = stepping(2, 8, above_mib=400).findings()["batch"].title
+    assert title == "A step needs about 1.1 GiB, and 150 MiB more for each sample of its batch."
+
+
 def test_a_batch_that_is_flattened_to_words_counts_as_its_samples():
     flat = [Tensor(200, f"model.{n}: mat1", A, "AddmmBackward0", first=8 * 64) for n in range(3)]
     top = moment(row(Tensor(150, "model: result", A, "Softmax", first=8), *flat))

@@ -30,15 +30,16 @@ def by_name(examples: list[Example]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("example", examples, ids=[example.name for example in examples])
 
 
-def answer_at(example: Example, seconds: float) -> Answer:
-    """What the screens say after this many seconds, having seen every moment until then."""
+def answers_of(example: Example) -> tuple[Answer, Answer]:
+    """What the screens say when it opens and at its end, having seen every moment until then."""
     recording = Recording(file_of(example))
     timeline, answers, answer = Timeline(), Answers(), Answer(None, ())
+    at_opening = answer
     for moment in Story(recording).moments():
-        if moment.time - recording.begins <= seconds:
-            timeline.add(moment)
-            answer = answers.at(moment, moment.used_devices[0], timeline) if moment.used_devices else answer
-    return answer
+        timeline.add(moment)
+        answer = answers.at(moment, moment.used_devices[0], timeline) if moment.used_devices else answer
+        at_opening = answer if moment.time - recording.begins <= example.opens_at_s else at_opening
+    return at_opening, answer
 
 
 def wrong_sums(moment: TargetMoment, device: DeviceMoment) -> list[str]:
@@ -63,8 +64,7 @@ def wrong_sums(moment: TargetMoment, device: DeviceMoment) -> list[str]:
 @by_name(SICK_EXAMPLES)
 def test_when_an_example_opens_and_at_its_end_the_answer_names_the_holder_and_the_remedy(example):
     sickness = SICK[example.name]
-    for seconds in (example.opens_at_s, float("inf")):
-        answer = answer_at(example, seconds)
+    for answer in answers_of(example):
         current = [finding for finding in answer.findings if finding.weight is not Weight.FACT and not finding.until]
         assert current, example.name
         first = current[0]
@@ -89,24 +89,23 @@ def test_after_a_jump_to_where_an_example_opens_the_answer_is_the_same(example):
 def test_at_every_moment_of_a_recording_the_rows_add_up_to_the_counters(example):
     moments = list(Story(Recording(file_of(example))).moments())
     wrong = [
-        (moment.time, wrong_sums(moment, device))
+        (moment.time, screens)
         for moment in moments
         for device in moment.used_devices
-        if wrong_sums(moment, device)
+        if (screens := wrong_sums(moment, device))
     ]
     assert wrong == []
     assert any(device.layout for moment in moments for device in moment.devices)
 
 
-@pytest.mark.parametrize("seconds", [WELL.opens_at_s, float("inf")], ids=["opening", "end"])
-def test_a_training_that_is_well_is_answered_with_what_a_step_needs(seconds):
-    answer = answer_at(WELL, seconds)
-    assert answer.verdict is not None
-    assert answer.verdict.sentence.startswith("Each step needs up to 6")
-    assert "only within the step, most of it activations of model.blocks (" in answer.verdict.sentence
-    title = next(finding.title for finding in answer.findings if finding.kind == "batch")
-    assert title.startswith("A step needs about ")
-    assert title.endswith(" GiB more for each sample of its batch.")
+def test_a_training_that_is_well_is_answered_with_what_a_step_needs():
+    for answer in answers_of(WELL):
+        assert answer.verdict is not None
+        assert answer.verdict.sentence.startswith("Each step needs up to 6")
+        assert "only within the step, most of it activations of model.blocks (" in answer.verdict.sentence
+        title = next(finding.title for finding in answer.findings if finding.kind == "batch")
+        assert title.startswith("A step needs about ")
+        assert title.endswith(" GiB more for each sample of its batch.")
 
 
 @by_name([WELL, *SICK_EXAMPLES])

@@ -6,7 +6,7 @@ import pytest
 
 from gputui.explain.moment.actions import ACTIONS, outcome_of
 from gputui.model.attached.target import ActionCounters, ActionName, ActionResult
-from gputui.probe.serving import actions as probe_actions
+from gputui.probe.viewers import actions as probe_actions
 from gputui.units import MIB
 from tests.explain.maps import BASE, layout, segment
 

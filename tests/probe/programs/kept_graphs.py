@@ -3,8 +3,8 @@
 import torch
 from looking import print_json
 
+from gputui.probe.inventory.activations import assign_keepers
 from gputui.probe.inventory.inventory import take_inventory
-from gputui.probe.inventory.kept import assign_keepers
 from gputui.probe.names.memory import Memory
 from gputui.probe.search.containers import add_graphs
 from gputui.probe.tensors.autograd import Inputs

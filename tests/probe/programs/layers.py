@@ -14,8 +14,8 @@ from looking import print_json  # noqa: E402
 from resnet import ResNet  # noqa: E402
 from unet import UNet  # noqa: E402
 
+from gputui.probe.inventory.activations import assign_modules  # noqa: E402
 from gputui.probe.inventory.inventory import take_inventory  # noqa: E402
-from gputui.probe.inventory.layers import assign_modules  # noqa: E402
 from gputui.probe.tensors.autograd import Inputs  # noqa: E402
 
 BLOCK = re.compile(r"^((layers|stages|down|shrink|middle|up)\.\d+|[^.]*)")

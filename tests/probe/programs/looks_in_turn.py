@@ -9,8 +9,6 @@ import torch  # noqa: E402
 from checks import check, run  # noqa: E402
 from reader_looks import Looks  # noqa: E402
 
-from gputui.probe.search import search  # noqa: E402
-
 SOME = 4
 """So many looks are taken before something changes: by then a look takes from the last ones what it knows."""
 
@@ -251,20 +249,6 @@ def what_saved_tensor_hooks_lead_to_is_named_in_each_look():
         del shared, packed, hooks
         assert looks.take()["owners"][address] == "kept by a saved-tensor hook"
         del loss
-
-
-@check
-def no_names_are_made_for_a_long_list_of_what_models_own():
-    large = Large()
-    _lists = [[layer.weight for layer in large.model] for _ in range(8)]
-    made, named_inside = [], search.named_inside
-    search.named_inside = lambda holder, items: made.extend(items) or named_inside(holder, items)
-    try:
-        inventory = Looks().take()
-    finally:
-        search.named_inside = named_inside
-    assert large.named(inventory) == 2 * large.LAYERS
-    assert len(made) < large.LAYERS, len(made)
 
 
 @check

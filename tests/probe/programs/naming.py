@@ -349,12 +349,10 @@ def later_looks_notice_what_was_replaced():
 
 
 @check
-def a_scan_names_tensors_that_no_variable_leads_to():
+def a_scan_finds_tensors_that_no_variable_leads_to():
     deep = Deep({"kept": zeros(120, 1)}, 8)
-    assert look("scan")[120, 1] == ("['kept'] of a dict", "other")
-    deeper = Deep(zeros(120, 2), 8)
-    assert look("scan")[120, 2] == ("Deep.inner", "other")
-    del deep, deeper
+    assert look("scan")[120, 1] == ("unnamed Tensor", "other")
+    del deep
 
 
 class Doubled(torch.autograd.Function):
@@ -528,13 +526,16 @@ def a_row_is_a_small_view_as_soon_as_its_matrix_is_gone():
 
 @check
 def frozen_tensors_are_found_by_variable_and_a_scan_mentions_gc_freeze():
-    kept = zeros(134, 1)
+    kept, count_frozen = zeros(134, 1), gc.get_freeze_count
     gc.freeze()
+    gc.get_freeze_count = None  # it visits all that is frozen, in one stop that nobody foresaw
     try:
         assert look("scan")[134, 1] == ("kept", "other")
         assert any("gc.freeze()" in problem for problem in take_inventory(torch, "scan")["problems"])
     finally:
+        gc.get_freeze_count = count_frozen
         gc.unfreeze()
+    assert not any("gc.freeze()" in problem for problem in take_inventory(torch, "scan")["problems"])
     del kept
 
 
@@ -574,16 +575,11 @@ def a_local_variable_inside_a_tree_gives_no_new_names():
 
 
 @check
-def a_result_without_a_variable_is_found_while_young_objects_are_passed_over():
+def a_result_without_a_variable_is_found_among_young_objects():
     memory = Memory()
-    held = zeros(180, 4000)
-    look(memory=memory)
-    _, passed_over = zeros(181, 4), look(memory=memory)
-    assert (181, 4) not in passed_over
-    memory.requested_bytes = 2**40  # far more than what has a name
-    _, found = zeros(182, 4), look(memory=memory)
-    assert (182, 4) in found
-    del held
+    for size in (180, 181):
+        _, found = zeros(size, 4), look(memory=memory)
+        assert (size, 4) in found
 
 
 @check
@@ -598,7 +594,7 @@ def a_map_with_a_stop_of_its_own_completes_the_inventory_before_it():
     assert last["problems"] == [], last["problems"]
     (_, *pieces), _ = look_frame(last)
     inventory = json.loads(b"".join(pieces))["inventory"]
-    assert {"batches", "by_address"}.isdisjoint(inventory)
+    assert "by_address" not in inventory
     place = inventory["storages"]["columns"].index("shape")
     assert [183, 4] in [row[place] for row in inventory["storages"]["rows"]]
     del held

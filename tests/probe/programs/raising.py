@@ -22,7 +22,7 @@ from gputui.probe import lifecycle
 from gputui.probe.black_box import observer
 from gputui.probe.guards import boundary
 from gputui.probe.main_thread import pending_call, untraced
-from gputui.probe.serving import server
+from gputui.probe.viewers import server
 from gputui.sources.probe import listing
 
 faulthandler.enable()

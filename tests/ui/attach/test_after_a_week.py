@@ -2,41 +2,44 @@
 
 from __future__ import annotations
 
-from tests.ui.attach.watching import FRAMES, RANKS, SCREENS, TEN_MINUTES_S, WEEK_S, Work, watching
+from tests.ui.attach.watching import FRAMES, RANKS, SCREENS, TEN_MINUTES_S, WEEK_S, Watching, Work, watching
 
 MORE = 1.1
 SAMPLES_A_FRAME = 360
 """The last five minutes, in which growth is looked for, and what else of the counters is on screen."""
 
 
-async def works_after(watched_s: int) -> dict[str, Work]:
-    """What some frames of each screen do after this time."""
+async def works_of(at: Watching) -> dict[str, Work]:
+    """What some frames of each screen do."""
     works = {}
-    async with watching(watched_s) as at:
-        for name in SCREENS:
-            await at.go(name)
-            works[name] = await at.work()
+    for name in SCREENS:
+        await at.go(name)
+        works[name] = await at.work()
     return works
 
 
-async def test_a_frame_after_seven_days_costs_what_one_after_ten_minutes_does():
-    few, many = await works_after(TEN_MINUTES_S), await works_after(WEEK_S)
+async def test_a_frame_after_seven_days_costs_what_one_after_ten_minutes_does_and_every_time_can_be_shown():
+    async with watching(TEN_MINUTES_S) as at:
+        few = await works_of(at)
+    async with watching(WEEK_S) as at:
+        many = await works_of(at)
+        await check_times(at)
     assert {name: work.samples for name, work in many.items()} == {name: work.samples for name, work in few.items()}
     dearer = {name: (few[name].lines, work.lines) for name, work in many.items() if work.lines > MORE * few[name].lines}
     assert dearer == {}
     assert all(RANKS <= work.samples / FRAMES <= SAMPLES_A_FRAME for work in many.values()), many
 
 
-async def test_every_time_of_a_week_can_be_shown():
-    async with watching(WEEK_S, size=(80, 24)) as at:
-        target = at.app.attached.targets.current
-        times = []
-        for back_s in (0, 30, 1300, 3 * 3600, 20 * 3600, 2 * 86_400, 6.9 * 86_400, 9 * 86_400):
-            target.cursor = target.timeline.latest.time - back_s
-            for name in ("memory", "why", "tensors", "ranks"):
-                await at.go(name)
-                assert target.answer.verdict is not None, (back_s, name)
-            times.append(target.moment.time)
-            assert target.moment.devices
-        assert times == sorted(times, reverse=True)
-        assert times[0] - times[-1] >= WEEK_S
+async def check_times(at: Watching) -> None:
+    """Every time of the week can be shown."""
+    target = at.app.attached.targets.current
+    times = []
+    for back_s in (0, 30, 1300, 3 * 3600, 20 * 3600, 2 * 86_400, 6.9 * 86_400, 9 * 86_400):
+        target.cursor = target.timeline.latest.time - back_s
+        for name in ("memory", "why", "tensors", "ranks"):
+            await at.go(name)
+            assert target.answer.verdict is not None, (back_s, name)
+        times.append(target.moment.time)
+        assert target.moment.devices
+    assert times == sorted(times, reverse=True)
+    assert times[0] - times[-1] >= WEEK_S

@@ -35,7 +35,7 @@ def batch(situation: Situation) -> Finding | None:
     size, (allocated_bytes, activation_bytes) = max(highest.items(), key=lambda item: item[1][0])
     if allocated_bytes < OF_PEAK * need.highest_bytes or activation_bytes < OF_NEED * need.within_bytes:
         return None  # no look came near the top, or the batch decides little
-    return _slope(highest) or _finding(
+    return _slope(highest, need.highest_bytes) or _finding(
         f"Each sample of a batch of {size:,} needs about {format_bytes(activation_bytes // size)} within a step.",
         f"Near the top of a step {format_bytes(activation_bytes)} of activations were held, most of them with a first"
         f" dimension of {size:,}.",
@@ -43,22 +43,26 @@ def batch(situation: Situation) -> Finding | None:
     )
 
 
-def _slope(highest: Highest) -> Finding | None:
-    """The same from the smallest and the largest batch that were seen; None where there was one, or it was no line."""
+def _slope(highest: Highest, need_bytes: int) -> Finding | None:
+    """The same from the smallest and the largest batch that were seen; None where there was one, or it was no line.
+
+    Looks end before the backward pass, whose own memory grows with the batch, too: they tell what no sample needs, and
+    the step's need tells the rest.
+    """
     (small, (small_bytes, _)), (large, (large_bytes, _)) = min(highest.items()), max(highest.items())
     if small == large or large_bytes <= small_bytes:
         return None
-    sample_bytes = (large_bytes - small_bytes) // (large - small)
-    rest_bytes = small_bytes - small * sample_bytes
+    rest_bytes = small_bytes - small * (large_bytes - small_bytes) // (large - small)
     if rest_bytes < 0:
         return None
+    sample_bytes = (max(need_bytes, large_bytes) - rest_bytes) // large
     seen = listed(
         f"{format_bytes(allocated)} with a batch of {size:,}" for size, (allocated, _) in sorted(highest.items())
     )
     return _finding(
         f"A step needs about {format_bytes(rest_bytes)}, and {format_bytes(sample_bytes)} more for each sample of its"
         " batch.",
-        f"The highest looks had {seen}.",
+        f"A step needs up to {format_bytes(need_bytes)}; the highest looks had {seen}.",
         large_bytes,
     )
 

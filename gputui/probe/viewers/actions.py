@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from time import perf_counter, time
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from gputui import environment
 from gputui.probe.guards.boundary import is_of_the_program
@@ -22,8 +22,9 @@ from gputui.probe.main_thread.calls import MainThread, MainThreadCall
 if TYPE_CHECKING:
     from gputui.probe.allocator.blockmap import RawMap
 
+Result = TypeVar("Result")
 RECORD_STEP = "record_step"
-"""The action that takes seconds: see `gputui.probe.serving.step`."""
+"""The action that takes seconds: see `gputui.probe.viewers.step`."""
 FORBIDDEN = f"Actions are forbidden in this program: {environment.PROBE_ACTS} is 0 in its environment."
 BUSY = "Another action is under way: try again when it has ended."
 _INTERRUPTED = "A signal handler of the program interrupted the action: it may have been done in part."
@@ -88,7 +89,7 @@ class ActionRunner:
 
     def finished(self) -> dict[str, Any] | None:
         """The fields of `model.attached.target.ActionResult` once the action is over, after which another may begin."""
-        result = self._call.finished(lambda: nothing_done(self.name, self._main_thread_did_not_come()))
+        result = self._call.finished(lambda: main_thread_did_not_come(self.name, self._wait_s, "nothing was done"))
         if result is not None:
             self.name = ""
             raw_map = result.pop("raw_map", None)
@@ -111,13 +112,6 @@ class ActionRunner:
             if self._viewers_left:
                 _end_own_history()
 
-    def _main_thread_did_not_come(self) -> str:
-        location = process.main_thread_location()
-        return (
-            f"The program's main thread did not come back to Python within {self._wait_s:g} s"
-            f"{f' (it is at {location})' if location else ''}: nothing was done."
-        )
-
 
 def _end_own_history() -> None:
     module = sys.modules.get("gputui.probe.allocator.memory_history")  # not imported: history was never switched on
@@ -128,18 +122,34 @@ def _end_own_history() -> None:
 def _run_action(torch: ModuleType | None, name: str) -> dict[str, Any]:
     result = nothing_done(name, "")
     action = ACTIONS[name]
-    try:
+
+    def run() -> str:
         if torch is None and action.needs_cuda:
-            result["reason"] = _NO_TORCH
-        elif action.needs_cuda and not process.has_cuda(torch):
-            result["reason"] = _NO_CUDA
-        else:
-            result["reason"] = action.why_not(torch, result) or _perform(torch, action, result)
-    except Exception as error:  # an error of the action must not end somebody's training job
+            return _NO_TORCH
+        if action.needs_cuda and not process.has_cuda(torch):
+            return _NO_CUDA
+        return action.why_not(torch, result) or _perform(torch, action, result)
+
+    result["reason"] = or_failure(run, lambda failure: failure)
+    return result
+
+
+def or_failure(function: Callable[[], Result], failed: Callable[[str], Result]) -> Result:
+    """What a function returns; if it fails, what `failed` makes of a sentence: that must not end a training job."""
+    try:
+        return function()
+    except Exception as error:
         if is_of_the_program(error):
             raise
-        result["reason"] = f"It failed: {type(error).__name__}: {error}"[:1000]
-    return result
+        return failed(f"It failed: {type(error).__name__}: {error}"[:1000])
+
+
+def main_thread_did_not_come(name: str, wait_s: float, outcome: str) -> dict[str, Any]:
+    """The answer for an action that the main thread has not begun; `outcome` ends a sentence about it."""
+    location = process.main_thread_location()
+    place = f" (it is at {location})" if location else ""
+    reason = f"The program's main thread did not come back to Python within {wait_s:g} s{place}: {outcome}."
+    return nothing_done(name, reason)
 
 
 def _perform(torch: ModuleType | None, action: Action, result: dict[str, Any]) -> str:

@@ -8,19 +8,27 @@ have passed: the program comes back to the same numbers of live blocks and bytes
 
 from __future__ import annotations
 
+from functools import partial
 from time import perf_counter
 from types import ModuleType
 from typing import Any
 
 from gputui.probe.allocator.emptied import places_within
-from gputui.probe.guards.boundary import is_of_the_program
 from gputui.probe.looks.looks import empty_look
 from gputui.probe.looks.stops import undisturbed
 from gputui.probe.main_thread import process
 from gputui.probe.main_thread.calls import MainThread, MainThreadCall
 from gputui.probe.pace.meter import Meter
-from gputui.probe.serving.actions import RECORD_STEP, ActionRequest, counters, forbidden, nothing_done
-from gputui.probe.serving.ring import MAX_EVENTS, STOP_S, ring_length
+from gputui.probe.viewers.actions import (
+    RECORD_STEP,
+    ActionRequest,
+    counters,
+    forbidden,
+    main_thread_did_not_come,
+    nothing_done,
+    or_failure,
+)
+from gputui.probe.viewers.ring import MAX_EVENTS, STOP_S, ring_length
 
 TRIAL_EVENTS = 1_000
 TRIAL_AFTER_S = 1.0
@@ -90,7 +98,9 @@ class StepRecorder:
             if perf_counter() >= self._next_at:
                 self._ask()
             return None
-        answer = self._call.finished(lambda: nothing_done(RECORD_STEP, step.main_thread_did_not_come(self._wait_s)))
+        answer = self._call.finished(
+            lambda: main_thread_did_not_come(RECORD_STEP, self._wait_s, "no step was recorded")
+        )
         if answer is None:
             return None
         if "reason" not in answer:
@@ -136,11 +146,7 @@ class _Recording:
     def advance(self) -> dict[str, Any]:
         """Count events; switch the recording on, or read and end it, once it is time for that."""
         try:
-            return self._advance()
-        except Exception as error:  # an error of the recording must not end somebody's training job
-            if is_of_the_program(error):
-                raise
-            return nothing_done(RECORD_STEP, f"It failed: {type(error).__name__}: {error}"[:1000])
+            return or_failure(self._advance, partial(nothing_done, RECORD_STEP))
         finally:
             if self.is_dropped:
                 _switch_off()
@@ -250,13 +256,6 @@ class _Recording:
             "recording": cost,
             "max_events": self._max_events,
         }
-
-    def main_thread_did_not_come(self, wait_s: float) -> str:
-        location = process.main_thread_location()
-        return (
-            f"The program's main thread did not come back to Python within {wait_s:g} s"
-            f"{f' (it is at {location})' if location else ''}: no step was recorded."
-        )
 
 
 def _failed(failure: str) -> dict[str, Any]:

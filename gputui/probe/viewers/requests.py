@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any
 
 from gputui.probe.pace.budget import LookRequest
-from gputui.probe.serving.actions import ACTIONS, RECORD_STEP, ActionRequest
+from gputui.probe.viewers.actions import ACTIONS, RECORD_STEP, ActionRequest
 from gputui.protocol import pauses
 
 MAX_LABEL = 200

@@ -1,8 +1,11 @@
-"""Which module an activation belongs to: the one in whose forward its graph node was made.
+"""Whose an activation is: the module in whose forward its node was made, and the variable whose graph keeps it.
 
 A node that uses a parameter belongs to the module of that parameter. Any other node lies between a producer and a
 consumer that have some: it belongs to the deepest module that both are in. Where that is the whole model, or neither
 of their modules, the operation follows its producer (a dropout after the last layer of a block).
+
+A tensor is kept by the first variable whose tensor leads to the node that has saved it. A look visits each node once,
+from whichever tensor comes first, which can be a result without a variable: so the ways are followed here.
 
 Works on the ids of nodes and the names of modules alone, in the probe's thread, after the look.
 """
@@ -12,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from gputui.probe.guards.probe_thread import let_others_run
 from gputui.probe.tensors.autograd import Inputs
 
 WEIGHT_STEPS = 4
@@ -125,3 +129,35 @@ def _common(names: list[str]) -> str | None:
             length += 1
         common = common[:length]
     return ".".join(common)
+
+
+_NODES_IN_TURN = 2000
+
+
+def assign_keepers(storages: Mapping[int, dict[str, Any]], graph: Mapping[str, Any], inputs: Inputs) -> dict[str, int]:
+    """Set `kept_by` of each storage that only a graph keeps; returns the number of operations by variable.
+
+    `storages` are by address, `inputs` are the graph's. Variables whose graph was not visited as a whole have none.
+    """
+    keepers: dict[int, str] = {}
+    operations: dict[str, int] = {}
+    for root, label in graph["roots"].items():
+        stack = [root]
+        while stack:
+            node = stack.pop()
+            if node in keepers or node not in inputs:
+                continue
+            keepers[node] = label
+            if len(keepers) % _NODES_IN_TURN == 0:
+                let_others_run()
+            sources = inputs.of(node)
+            if sources:  # a leaf belongs to the module, not to a graph
+                operations[label] = operations.get(label, 0) + 1
+            stack += sources
+    in_variables = graph["in_variables"]
+    for address, node in graph["nodes"].items():
+        storage = storages.get(address)
+        if storage is not None and storage["category"] == "activation" and address not in in_variables:
+            storage["kept_by"] = keepers.get(node, "")
+    abandoned = {graph["roots"].get(root) for root in graph["abandoned"]}
+    return {label: count for label, count in operations.items() if label not in abandoned}

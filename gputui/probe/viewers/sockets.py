@@ -6,8 +6,9 @@ import _socket  # `socket` wraps it in enums and costs 7 ms
 import errno
 import os
 
+from gputui import __version__
 from gputui.probe.guards.descriptors import Descriptor
-from gputui.protocol import places
+from gputui.protocol import frames, places
 
 _BACKLOG = 8
 _SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -45,9 +46,23 @@ class Listener:
             if error.errno in _SHORTAGES:
                 raise ShortageError from error
             return None
-        connection = _socket.socket(fileno=fd)
+        try:
+            connection = _socket.socket(fileno=fd)
+        except BaseException:  # an audit hook's, for example
+            os.close(fd)
+            raise
         connection.setblocking(False)
         return connection
+
+    def refuse(self, reason: str) -> None:
+        """Tell the viewers that wait why nobody serves them."""
+        # Not by `json`: it may be what cannot be imported.
+        printable = "".join(letter if letter.isprintable() and letter not in '"\\' else "?" for letter in reason)
+        words = f'{{"type":"refused","protocol":{frames.VERSION},"gputui":"{__version__}","reason":"{printable}"}}'
+        while (connection := self.accept()) is not None:
+            if is_allowed(connection):
+                connection.send(frames.frame(words.encode(errors="replace")), _socket.MSG_NOSIGNAL)
+            connection.close()
 
     def close(self) -> None:
         """Stop listening; the file stays."""

@@ -18,12 +18,11 @@ from gputui.probe.main_thread import process
 from gputui.probe.main_thread.calls import MainThread
 from gputui.probe.main_thread.untraced import leave_thread_untraced
 from gputui.probe.pace.budget import LookRequest
-from gputui.probe.serving import sockets
-from gputui.probe.serving.actions import BUSY, RECORD_STEP, ActionRequest, ActionRunner, allowed_actions, nothing_done
-from gputui.probe.serving.connection import Connection, Gone
-from gputui.probe.serving.requests import Request, RequestError, is_answered, read_request
-from gputui.probe.serving.step import StepRecorder
-from gputui.probe.serving.viewer import Viewer
+from gputui.probe.viewers import sockets
+from gputui.probe.viewers.actions import BUSY, RECORD_STEP, ActionRequest, ActionRunner, allowed_actions, nothing_done
+from gputui.probe.viewers.connection import Connection, Gone, Viewer
+from gputui.probe.viewers.requests import Request, RequestError, is_answered, read_request
+from gputui.probe.viewers.step import StepRecorder
 from gputui.protocol import frames
 
 MAX_VIEWERS = 4

@@ -1,0 +1,30 @@
+"""Where a look had no more time, so that the next one goes on there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+from gputui.probe.pace.meter import Meter
+
+Item = TypeVar("Item")
+
+
+class Turns:
+    """Belongs to one process: what was left over is known by what it is."""
+
+    def __init__(self) -> None:
+        self._starts: dict[str, int] = {}
+
+    def in_turn(self, what: str, items: list[Item], meter: Meter, at_once: int = 1) -> Iterator[list[Item]]:
+        """These, so many at once, each once, from where the last look had no more time, until this one has none.
+
+        Where the first of them take all of the time, the next look begins behind them.
+        """
+        start = self._starts.pop(what, 0) % max(1, len(items))
+        firsts = [*range(start, len(items), at_once), *range(0, start, at_once)]
+        for number, first in enumerate(firsts):
+            yield items[first : min(first + at_once, len(items) if first >= start else start)]
+            if meter.is_over:
+                self._starts[what] = firsts[max(number, 1) % len(firsts)]
+                return

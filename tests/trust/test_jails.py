@@ -1,0 +1,62 @@
+"""A program with the probe that puts itself into a jail of seccomp, which kills it for what a look does."""
+
+from __future__ import annotations
+
+import pytest
+
+from gputui.sources.probe import listing
+from gputui.sources.probe.listing import CannotAttachError
+from tests.attach.children import LIMIT_S, Python, words_of_gputui
+from tests.inject.jails import jail
+
+PROGRAM = """
+import gputui.probe, os, sys, torch
+held = torch.ones(64, device="cuda" if torch.cuda.is_available() else "cpu")
+print("ready", flush=True)
+sys.stdin.readline()
+{jail}
+os.write(1, b"jailed\\n")
+while not os.path.exists("done"):
+    sum(range(1000))
+os.write(1, b"end\\n")
+os._exit(3)
+"""
+STRICT = """
+import gputui.probe, ctypes, os, sys
+prctl = ctypes.CDLL(None).prctl
+print("ready", flush=True)
+sys.stdin.readline()
+assert prctl(22, 1, 0) == 0
+os.write(1, b"jailed\\n")
+while os.read(0, 1) != b"!":
+    pass
+os.write(1, b"end\\n")
+"""
+
+
+@pytest.mark.parametrize("when", ["attached before", "attached after"])
+def test_a_main_thread_in_a_jail_is_asked_for_nothing(torch_python: Python, when: str) -> None:
+    child = torch_python.start(PROGRAM.format(jail=jail("no handlers of signals, by death")))
+    child.expect("ready")
+    client = child.attach() if when == "attached before" else None
+    child.say("go")
+    child.expect("jailed")
+    with client or child.attach() as client:
+        look = client.look(wait_s=LIMIT_S)
+    assert [problem.text for problem in look.problems if "seccomp" in problem.text]
+    (torch_python.folder / "done").touch()
+    child.expect("end")
+    assert (child.ended(), words_of_gputui(child.errors)) == (3, [])
+
+
+def test_a_program_in_strict_mode_is_not_connected_to(python: Python) -> None:
+    child = python.start(STRICT)
+    child.expect("ready")
+    child.say("go")
+    child.expect("jailed")
+    with pytest.raises(CannotAttachError, match="strict mode"):
+        child.attach()
+    (listed,) = listing.list_probes(lambda pid: pid == child.pid)
+    assert "strict mode" in listed.problem
+    child.say("!")
+    child.expect("end")
