@@ -42,6 +42,8 @@ class LookUnderWay:
         """The look with the inventory, where the map gets a stop of its own, which is then the last."""
         self.completed: dict[str, Any] | None = None
         """The look on request that is taken, but for what goes up from tensors without a name."""
+        self.completed_at = 0.0
+        """When it was (`perf_counter`)."""
 
     def add(self, cost: dict[str, float]) -> None:
         """Account for one stop."""
