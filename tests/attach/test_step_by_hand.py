@@ -24,7 +24,7 @@ BY_HAND = """
     def note(*_):
         levels.append(torch.cuda.memory_allocated())
         if len(levels) - 1 == wanted:
-            look = error_look.ErrorLook(torch, error_look.Request(0, 1, 1, 1), 1)
+            look = error_look.ErrorLook(torch, error_look.MemoryRequest(0, 1, 1, 1), 1)
             files.write("by-hand", "look", 1, look.messages())
 
     def watch(module, inputs, output):
