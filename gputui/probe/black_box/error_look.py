@@ -17,8 +17,7 @@ from gputui.probe.allocator.trace_columns import describe_traces
 from gputui.probe.guards.originals import get_native_id
 from gputui.probe.guards.thread_frames import current_frames, stack
 from gputui.probe.guards.thread_numbers import is_main_thread
-from gputui.probe.looks.looks import empty_look
-from gputui.probe.looks.stops import undisturbed
+from gputui.probe.looks.stops import empty_look, undisturbed
 from gputui.probe.looks.torch_reader import TorchReader, attempt, device_statistics, statistics_fields
 from gputui.probe.main_thread import process
 from gputui.probe.objects import plain, stacks

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gputui.probe.guards import boundary
 from gputui.probe.guards.originals import sleep
-from gputui.probe.looks.stops import LookUnderWay, is_complete, let_map_go, undisturbed
+from gputui.probe.looks.stops import LookUnderWay, empty_look, is_complete, let_map_go, undisturbed
 from gputui.probe.main_thread import process
 from gputui.probe.main_thread.activity import Watch
 from gputui.probe.main_thread.calls import MainThread, MainThreadCall
@@ -314,18 +314,3 @@ def _failed(failure: str) -> dict[str, Any]:
 
 def _blocks(statistics: list[dict[str, Any]]) -> int:
     return sum(device["blocks"] for device in statistics)
-
-
-def empty_look(problems: list[str | dict[str, str]]) -> dict[str, Any]:
-    """A look in which nothing has been read yet."""
-    return {
-        "type": "look",
-        "time": time(),
-        "statistics": [],
-        "settings": None,
-        "map": None,
-        "inventory": None,
-        "garbage": None,
-        "problems": problems,
-        "cost": {"pause_ms": 0.0, "probe_cpu_ms": 0.0},
-    }

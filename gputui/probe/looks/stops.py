@@ -6,7 +6,7 @@ import gc
 import sys
 from collections.abc import Callable
 from functools import partial
-from time import perf_counter, thread_time
+from time import perf_counter, thread_time, time
 from typing import Any
 
 from gputui.probe.guards.originals import sleep
@@ -93,6 +93,21 @@ class LookUnderWay:
                 inventory["is_of_one_moment"] = False
         look["cost"] = {"pause_ms": self.longest_ms, "probe_cpu_ms": self.cpu_ms}
         return look
+
+
+def empty_look(problems: list[str | dict[str, str]]) -> dict[str, Any]:
+    """A look in which nothing has been read yet."""
+    return {
+        "type": "look",
+        "time": time(),
+        "statistics": [],
+        "settings": None,
+        "map": None,
+        "inventory": None,
+        "garbage": None,
+        "problems": problems,
+        "cost": {"pause_ms": 0.0, "probe_cpu_ms": 0.0},
+    }
 
 
 def is_complete(look: dict[str, Any]) -> bool:

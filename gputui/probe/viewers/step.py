@@ -14,8 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from gputui.probe.allocator.emptied import places_within
-from gputui.probe.looks.looks import empty_look
-from gputui.probe.looks.stops import undisturbed
+from gputui.probe.looks.stops import empty_look, undisturbed
 from gputui.probe.main_thread import process
 from gputui.probe.main_thread.calls import MainThread, MainThreadCall
 from gputui.probe.pace.meter import Meter

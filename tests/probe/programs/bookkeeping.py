@@ -3,7 +3,7 @@
 import torch
 
 from gputui.probe.inventory.inventory import take_inventory
-from gputui.probe.looks.looks import empty_look
+from gputui.probe.looks.stops import empty_look
 from gputui.probe.pace.meter import Meter
 
 ON_CUDA = torch.cuda.is_available()

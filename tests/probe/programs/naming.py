@@ -11,8 +11,8 @@ import torch  # noqa: E402
 from checks import check, run  # noqa: E402
 
 from gputui.probe.inventory.inventory import take_inventory  # noqa: E402
-from gputui.probe.looks.looks import empty_look  # noqa: E402
 from gputui.probe.looks.messages import look_frame  # noqa: E402
+from gputui.probe.looks.stops import empty_look  # noqa: E402
 from gputui.probe.looks.torch_reader import TorchReader  # noqa: E402
 from gputui.probe.names.memory import Memory  # noqa: E402
 from gputui.probe.pace.meter import Meter  # noqa: E402

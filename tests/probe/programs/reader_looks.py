@@ -4,8 +4,7 @@ import sys
 
 import torch
 
-from gputui.probe.looks.looks import empty_look
-from gputui.probe.looks.stops import is_complete
+from gputui.probe.looks.stops import empty_look, is_complete
 from gputui.probe.looks.torch_reader import TorchReader
 from gputui.probe.pace.meter import Meter
 
