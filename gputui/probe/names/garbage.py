@@ -13,9 +13,8 @@ import gc
 import sys
 import weakref
 from array import array
-from collections import Counter
 from collections.abc import Iterator
-from itertools import accumulate, chain, compress
+from itertools import accumulate, chain, compress, count, islice, repeat
 from operator import not_
 from time import thread_time
 from typing import Any, NamedTuple
@@ -46,9 +45,13 @@ class References:
         self._last = 0
         """The address of the last object that was read of this generation."""
         self._collections = _collections()
-        self._seen: set[int] = set()
+        self._numbers: dict[int, int] = {}
+        """The number of each object, by address."""
+        self._counts, self._referents, self._starts = array("q"), array("Q"), array("Q", [0])
+        """By number: references from elsewhere, and where what the object refers to begins among all referents.
+
+        Numbers in arrays and one dictionary, as a set or a counter of addresses takes ten times the memory."""
         self._tensors: set[int] = set()
-        self._objects, self._counts, self._lengths, self._referents = array("Q"), array("Q"), array("Q"), array("Q")
         self.is_broken = False
         """Whether objects may have been passed over: then all has to be read again."""
 
@@ -84,14 +87,14 @@ class References:
 
     def _read(self, part: list[Any], classes: set[int]) -> None:
         self._last = id(part[-1])
-        part = list(compress(part, map(not_, map(self._seen.__contains__, map(id, part)))))
+        part = list(compress(part, map(not_, map(self._numbers.__contains__, map(id, part)))))
         held_here = held_in_two()
+        self._numbers.update(zip(map(id, part), count(len(self._counts))))
         self._counts.extend(map(held_here.__rsub__, map(sys.getrefcount, part)))
-        self._objects.extend(map(id, part))
-        self._seen.update(map(id, part))
         self._tensors.update(map(id, compress(part, map(classes.__contains__, map(id, map(type, part))))))
         referents = list(map(gc.get_referents, part))
-        self._lengths.extend(map(len, referents))
+        ends = accumulate(map(len, referents), initial=len(self._referents))
+        self._starts.extend(islice(ends, 1, None))
         self._referents.extend(map(id, chain.from_iterable(referents)))
 
     def unreachable(self) -> Iterator[set[int]]:
@@ -99,28 +102,47 @@ class References:
 
         Only those that lead to tensors. What comes last is the answer, and each item before it ends a piece of work.
         """
-        inside: Counter[int] = Counter()
-        for first in range(0, len(self._referents), REFERENCES_IN_TURN):
-            inside.update(self._referents[first : first + REFERENCES_IN_TURN])
+        for _ in self._subtract():
             yield set()
-        starts = array("Q", accumulate(self._lengths, initial=0))
-        places = dict(zip(self._objects, range(len(self._objects))))
+        is_held = bytearray(map((0).__lt__, self._counts))
+        is_held[-1] = True
+        held = list(compress(range(len(is_held) - 1), is_held))
         yield set()
-        left = set(places)
-        outside = [at for at, count in zip(self._objects, self._counts) if count > inside[at]]
-        while outside:
-            left.difference_update(outside)
-            found: set[int] = set()
-            for first in range(0, len(outside), OBJECTS_IN_TURN):
-                rows = map(places.__getitem__, outside[first : first + OBJECTS_IN_TURN])
-                found.update(chain.from_iterable(self._referents[starts[at] : starts[at + 1]] for at in rows))
+        while held:
+            found: list[int] = []
+            for first in range(0, len(held), OBJECTS_IN_TURN):
+                for number in held[first : first + OBJECTS_IN_TURN]:
+                    for other in self._referents_of(number):
+                        if not is_held[other]:
+                            is_held[other] = True
+                            found.append(other)
                 yield set()
-            outside = list(found & left)
-        referents = {at: self._referents[starts[places[at]] : starts[places[at] + 1]] for at in left}
-        yield _leading_to(self._tensors, referents)
+            held = found
+        left = dict(compress(zip(count(), self._numbers), map(not_, is_held)))
+        yield _leading_to(self._tensors, {at: self._addresses(number, left) for number, at in left.items()})
+
+    def _subtract(self) -> Iterator[None]:
+        """Replace referents by their numbers, a last one for all that are no objects here, and count them down."""
+        elsewhere = len(self._counts)
+        self._counts.append(0)
+        for first in range(0, len(self._referents), REFERENCES_IN_TURN):
+            numbers = list(
+                map(self._numbers.get, self._referents[first : first + REFERENCES_IN_TURN], repeat(elsewhere))
+            )
+            self._referents[first : first + len(numbers)] = array("Q", numbers)
+            for number in numbers:
+                self._counts[number] -= 1
+            yield
+
+    def _referents_of(self, number: int) -> array[int]:
+        return self._referents[self._starts[number] : self._starts[number + 1]]
+
+    def _addresses(self, number: int, left: dict[int, int]) -> list[int]:
+        """The addresses of what an object refers to, of those that are left."""
+        return [left[other] for other in self._referents_of(number) if other in left]
 
 
-def _leading_to(ends: set[int], referents: dict[int, array[int]]) -> set[int]:
+def _leading_to(ends: set[int], referents: dict[int, list[int]]) -> set[int]:
     """Those of these objects that lead to one of `ends`, and are not such an end that nothing leads to."""
     holders: dict[int, list[int]] = {}
     for at, held in referents.items():
