@@ -15,8 +15,9 @@ class GputuiImporter:
         import os
 
         self._loading = allocate_lock()  # noqa: F821 - of originals.py, like `sleep`
-        release = self._loading.release
-        os.register_at_fork(before=self._before_fork, after_in_parent=release, after_in_child=release)
+        self._is_forking = False
+        after = self._after_fork
+        os.register_at_fork(before=self._before_fork, after_in_parent=after, after_in_child=after)
         self._modules, at = {}, 0
         for entry in index.split():
             name, is_package, size = entry.split(":")
@@ -50,9 +51,15 @@ class GputuiImporter:
         import sys
 
         self._loading.acquire()
+        self._is_forking = True
         lifecycle = sys.modules.get("gputui.probe.lifecycle")
         if lifecycle is not None:
             lifecycle.before_fork()  # a probe that started while the fork waited has missed its own hook
+
+    def _after_fork(self):
+        if self._is_forking:  # a fork that had begun when the hooks were registered has not waited for the lock
+            self._is_forking = False
+            self._loading.release()
 
     def _origin(self, name):
         is_package, _ = self._modules[name]

@@ -18,6 +18,9 @@ STOPS_ON_REQUEST, STOPS_OF_AUTOMATIC = 10, 2
 """So many stops a look makes at most for the tensors; the map may have another one."""
 _HALF_A_MICROSECOND_S = 5e-7
 """Python cuts the switch interval down to whole microseconds: without this, 0.003 would come back as 0.002999."""
+ALONE_S = 1.0
+"""The switch interval of a stop in the probe's own thread: on a busy machine it takes long by the clock, and what another
+thread frees in the middle of it would stay alive."""
 LONGEST_TURN_S = 0.02
 THREADS_AT_MOST = 16
 """How many waiting threads are woken after a stop."""
@@ -134,7 +137,7 @@ def undisturbed(read: Callable[[], None], pause_ms: float, *, in_turn: bool = Fa
     put_back = partial(_put_back, switch_interval_s, is_collecting=gc.isenabled())
     try:
         try:
-            sys.setswitchinterval(2 * pause_ms / 1000)
+            sys.setswitchinterval(max(2 * pause_ms / 1000, ALONE_S * in_turn))
             if in_turn:
                 sleep(min(2 * switch_interval_s, LONGEST_TURN_S))  # then all wait with the new interval
                 began, began_cpu = perf_counter(), thread_time()
