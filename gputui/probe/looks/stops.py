@@ -19,8 +19,8 @@ STOPS_ON_REQUEST, STOPS_OF_AUTOMATIC = 10, 2
 _HALF_A_MICROSECOND_S = 5e-7
 """Python cuts the switch interval down to whole microseconds: without this, 0.003 would come back as 0.002999."""
 ALONE_S = 1.0
-"""The switch interval of a stop in the probe's own thread: on a busy machine it takes long by the clock, and what another
-thread frees in the middle of it would stay alive."""
+"""The switch interval of a stop in the probe's own thread. On a busy machine it takes long by the clock, and what another
+thread frees in the middle of it stays alive."""
 LONGEST_TURN_S = 0.02
 THREADS_AT_MOST = 16
 """How many waiting threads are woken after a stop."""
