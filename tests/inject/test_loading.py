@@ -7,6 +7,8 @@ import random
 import re
 import resource
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -28,6 +30,7 @@ from tests.scale import SCALE
 ALL = [*situations.ENDLESS, *situations.LIMITED]
 STORMS = [name for name in ALL if name.startswith("forking")]
 SEED = 16
+BOOTSTRAP = Path(main_thread_place.__file__).parents[2] / "inject" / "ways" / "bootstrap.py"
 
 
 def cycle(child: Child) -> None:
@@ -391,3 +394,24 @@ def cycle_without_end(child: Child) -> None:
     """Attach and leave again."""
     loading.put_probe_in(child.pid, lambda _sentence: None)
     listing.attach(child.pid).close()
+
+
+FORKING_MEANWHILE = """
+import os, _thread
+names = {"allocate_lock": _thread.allocate_lock}
+exec(open(%r).read(), names)
+importers = []
+os.register_at_fork(before=lambda: importers or importers.append(names["GputuiImporter"]("", b"")))
+for _ in range(2):
+    child = os.fork()
+    if not child:
+        os._exit(importers[0]._loading.locked())
+    assert os.waitpid(child, 0)[1] == 0
+    assert not importers[0]._loading.locked()
+"""
+
+
+def test_a_fork_that_began_before_the_hooks_were_registered_releases_no_lock() -> None:
+    code = FORKING_MEANWHILE % str(BOOTSTRAP)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

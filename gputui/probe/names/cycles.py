@@ -17,7 +17,6 @@ from types import CellType, FrameType, FunctionType, GetSetDescriptorType, Metho
 from typing import Any, NamedTuple
 
 from gputui.probe.objects import plain
-from gputui.probe.objects.plain import type_name
 from gputui.probe.objects.torch_types import AnyObject, Tensor, Torch
 from gputui.probe.search.modules import ModuleTrees
 from gputui.probe.search.variables import NamedValue
@@ -137,7 +136,10 @@ class Block(NamedTuple):
 
 
 class Nameless:
-    """Those of the last look; belongs to one process."""
+    """The blocks of the last look to which no variable leads; belongs to one process.
+
+    They have no name at all, or that of the class of what holds them.
+    """
 
     def __init__(self) -> None:
         self.blocks: dict[int, Block] = {}
@@ -148,7 +150,7 @@ class Nameless:
     def note_owners(self, trees: ModuleTrees, optimizers: Iterable[NamedValue]) -> None:
         """Know the modules and optimizers that were found among Python's objects alone."""
         self._classes = trees.classes_alone()
-        self._classes.update(named.name for named in optimizers if named.name == type_name(named.value))
+        self._classes.update(named.name for named in optimizers if named.name == plain.type_name(named.value))
 
     def sizes(self, storages: Iterable[dict[str, Any]]) -> dict[int, int]:
         """What was requested for each of them, by address; `storages` are those with an owner."""
