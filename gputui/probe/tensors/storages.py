@@ -136,19 +136,22 @@ class Ledger:
         return list(zip(*placed, sizes, *kinds, self.views.of(tensors, sizes)))
 
     def record_again(self, tensors: list[Tensor], category: str, owners: list[str]) -> list[int]:
-        """Record those of these tensors that an earlier look has found by the same names, without reading them again.
+        """Record those of these tensors that an earlier look has found by the same names and sizes, as it has found them.
 
         Returns the numbers of the others. Only for tensors that keep their places: of the rest, names say too little.
         """
         addresses = self.addresses(tensors)
         if addresses is None:
             return list(range(len(tensors)))
+        own = zip(tensors, self.are_plain(tensors))  # what others wrap keeps its size
+        sizes = [self._nbytes(self._storage(tensor)) if is_plain else None for tensor, is_plain in own]
         found, left = [], []
-        for number, (address, owner) in enumerate(zip(addresses, owners)):
+        for number, (address, owner, size_bytes) in enumerate(zip(addresses, owners, sizes)):
             entry = self._earlier.get(address)
             if (
                 address in self.entries
                 or entry is None
+                or size_bytes not in {None, entry["size_bytes"]}
                 or entry["owner"] != (self._owner(owner) if self._kept_where else owner)
                 or entry["category"] != category
                 or entry["keeper"] != self.keeper

@@ -154,6 +154,19 @@ def names_stay_where_looks_lack_time():
 
 
 @check
+def what_takes_the_place_of_another_by_the_same_name_has_its_own_size():
+    model = torch.nn.Module()
+    model.register_buffer("window", torch.ones(1_000_000, device="cuda"))
+    looks = Looks(SOME)
+    address = model.window.data_ptr()
+    model.window = None
+    model.window = torch.ones(1_000_200, device="cuda")
+    assert model.window.data_ptr() == address
+    entry = next(storage for storage in looks.take()["storages"] if storage["address"] == address)
+    assert (entry["size_bytes"], entry["shape"]) == (4_000_800, [1_000_200]), entry
+
+
+@check
 def what_a_custom_function_keeps_is_named():
     class Keeping(torch.autograd.Function):
         @staticmethod
