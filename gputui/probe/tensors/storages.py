@@ -136,7 +136,7 @@ class Ledger:
         return list(zip(*placed, sizes, *kinds, self.views.of(tensors, sizes)))
 
     def record_again(self, tensors: list[Tensor], category: str, owners: list[str]) -> list[int]:
-        """Record those of these tensors that an earlier look has found by the same names and sizes, as it has found them.
+        """Record those of these tensors that an earlier look found by the same names and sizes, as it found them.
 
         Returns the numbers of the others. Only for tensors that keep their places: of the rest, names say too little.
         """
