@@ -38,7 +38,11 @@ REQUEST = "The request that failed"
 OUTSIDE_PROCESS = {"others", "driver", "free"}
 OUTSIDE_TORCH = {*OUTSIDE_PROCESS, "outside"}
 LIVE = {*(category.value for category in Category), "rounding", "allocated"}
-NOTES = {"stuck": "free, beside live blocks", "releasable": "empty_cache() would return it"}
+NOTES = {
+    "stuck": "free, beside live blocks",
+    "releasable": "empty_cache() would return it",
+    "perhaps releasable": "where no capture has failed",
+}
 
 
 def report(moment: TargetMoment, problems: Sequence[str], width: int, *, in_color: bool) -> str:
@@ -210,7 +214,7 @@ def _memory(page: Page, device: DeviceMoment, when: str) -> None:
 
     def rows(depth: int, some: Iterable[Part]) -> None:
         for part in some:
-            row(depth, part.name, part.bytes, NOTES.get(part.key, ""))
+            row(depth, part.name, part.bytes, NOTES.get(part.name, ""))
 
     if used:
         row(1, "used by this process", used)

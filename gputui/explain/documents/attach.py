@@ -10,6 +10,7 @@ from gputui.explain.documents.serving import serving_document
 from gputui.explain.failure.analysis import analysis_of
 from gputui.explain.failure.sections import EXPANDABLE_REMEDY
 from gputui.explain.memory.bridge import bridge
+from gputui.explain.memory.collection import collection_of
 from gputui.explain.memory.need import looked_at, need_of
 from gputui.explain.owners.owners import block_bytes, bytes_by_category, bytes_by_module, grouped, storage_bytes
 from gputui.explain.whatif.advice import Replayed, replayed_of, with_outcomes
@@ -22,6 +23,11 @@ from gputui.model.attached.target import Look
 from gputui.model.attached.tensors import HOST, Category, Inventory
 from gputui.model.attached.timeline import Timeline
 from gputui.model.reading import Absent, Reading, value_of
+
+NOT_LOOKED_FOR = (
+    "What gc.collect() would free was not looked for: a scan (s) looks for it, and a look on request where some memory"
+    " has no variable that leads to it."
+)
 
 
 def attach_document(
@@ -121,6 +127,7 @@ def _device(device: DeviceMoment, look: Look | None, notes: list[str]) -> dict[s
         "composition": _composition(release.composition) if release else None,
         "outside_torch_bytes": _read(levels.outside_torch_bytes, f"Memory outside PyTorch on device {number}", notes),
         "empty_cache": _empty_cache(release) if release else None,
+        "gc_collect": _gc_collect(look, device.index, notes),
         "step": _step(device),
         "tensors": _tensors(device, look, counted, notes),
     }
@@ -164,6 +171,23 @@ def _empty_cache(release: Release) -> dict[str, Any]:
         "most_bytes": release.most_bytes,
         "segments": [_segment(segment) for segment in release.segments],
     }
+
+
+def _gc_collect(look: Look | None, device: int, notes: list[str]) -> dict[str, Any] | None:
+    collection = collection_of(look, device)
+    if collection is None:
+        notes.append((look.garbage.reason if look and look.garbage else "") or NOT_LOOKED_FOR)
+        return None
+    groups = [
+        {
+            "count": group.cycles.count,
+            "type": group.cycles.type,
+            "bytes": group.bytes,
+            "closed_by": group.cycles.closed_by,
+        }
+        for group in collection.groups
+    ]
+    return {"freed_bytes": collection.freed_bytes, "groups": groups}
 
 
 def _step(device: DeviceMoment) -> dict[str, Any] | None:

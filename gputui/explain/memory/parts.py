@@ -92,6 +92,7 @@ def _free_part(device: DeviceMoment) -> list[Part]:
 
 def _layout_parts(device: DeviceMoment, layout: DeviceLayout) -> list[Part]:
     composition = layout.release.composition
+    is_sure = layout.release.least_bytes >= composition.releasable_bytes
     rounding = _rounding_by_category(layout)
     live = [
         Part(
@@ -108,7 +109,7 @@ def _layout_parts(device: DeviceMoment, layout: DeviceLayout) -> list[Part]:
         Part("pending", "p", "pending on a stream", composition.pending_bytes),
         Part("stuck", "s", "stuck", composition.stuck_bytes),
         Part("private", "v", "free in private pools", composition.private_pool_free_bytes),
-        Part("releasable", "c", "releasable", composition.releasable_bytes),
+        Part("releasable", "c", "releasable" if is_sure else "perhaps releasable", composition.releasable_bytes),
     ]
     now = device.statistics
     live_since = now.allocated_bytes - sum(part.bytes for part in live)

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from gputui.explain.memory.collection import Collection, collection_of
 from gputui.explain.memory.release import forecast, predict_device
 from gputui.model.attached.analysis import Outcome
 from gputui.model.attached.moment import TargetMoment
-from gputui.model.attached.target import ActionCounters, ActionName, ActionResult, Recorder
+from gputui.model.attached.target import ActionCounters, ActionName, ActionResult, Look, Recorder
 from gputui.units import format_bytes, format_duration
 
 _PROGRAM_WENT_ON = (
     "They differ because other threads of the program allocate and free while the driver takes memory back."
+)
+_MORE_OR_LESS = (
+    "They differ because the program has made or freed tensors since the look, or because finalizers keep or free some."
 )
 _NO_MAP = "no prediction, because this allocator has no map"
 
@@ -36,18 +40,18 @@ class Action:
     question: str
     verb: str
     warning: str
-    describe: Callable[[ActionResult], ResultWords]
+    describe: Callable[[ActionResult, Look | None], ResultWords]
     predict: Callable[[TargetMoment], list[str]] = lambda _moment: []
     recorders: frozenset[Recorder] = frozenset(Recorder)
     recorder_after: Recorder | None = None
 
 
-def outcome_of(result: ActionResult) -> Outcome:
-    """What was predicted, what happened and how long it took, in sentences."""
+def outcome_of(result: ActionResult, look: Look | None = None) -> Outcome:
+    """What was predicted, by `look` or by the result, what happened and how long it took, in sentences."""
     action = ACTIONS[result.name]
     if result.reason:
         return Outcome(result.time, result.name, (f"{action.call} was not run.", result.reason), is_as_predicted=False)
-    sentences, is_as_predicted = action.describe(result)
+    sentences, is_as_predicted = action.describe(result, look)
     took = f"It took {_milliseconds(result.took_s)}."
     return Outcome(result.time, result.name, (f"{action.call}: {sentences[0]}", *sentences[1:], took), is_as_predicted)
 
@@ -70,12 +74,21 @@ def predict_release(moment: TargetMoment) -> list[str]:
     return lines or ["no prediction: the allocator's map has not been looked at yet"]
 
 
+def predict_collection(moment: TargetMoment) -> list[str]:
+    """A line for each device: what `gc.collect()` would free, and how old the look is that says so."""
+    age = format_duration(max(0.0, moment.time - moment.look_time))
+    known = [(device.number, collection_of(moment.look, device.index)) for device in moment.devices]
+    lines = [f"device {number}: {found.words} (look {age} ago)" for number, found in known if found is not None]
+    reason = moment.look.garbage.reason if moment.look and moment.look.garbage else ""
+    return lines or [reason or "no prediction: a scan (s) finds what only reference cycles keep"]
+
+
 def returned_bytes(device: ActionCounters) -> int:
     """How much went back to the driver; below 0 where the program reserved more meanwhile."""
     return device.reserved_before_bytes - device.reserved_after_bytes
 
 
-def _emptied(result: ActionResult) -> ResultWords:
+def _emptied(result: ActionResult, _look: Look | None) -> ResultWords:
     if result.map is None:
         returned = _listed(f"{format_bytes(returned_bytes(d))} on device {d.device}" for d in result.devices)
         return (f"{_NO_MAP}; returned: {returned or 'nothing'}.",), False
@@ -97,28 +110,38 @@ def _exactly(returned: int, predicted: int) -> str:
     return f"{format_bytes(returned)} ({returned - predicted:+,} B)"
 
 
-def _collected(result: ActionResult) -> ResultWords:
-    freed = [
-        f"{format_bytes(device.allocated_before_bytes - device.allocated_after_bytes)} of tensors freed on device"
-        f" {device.device}"
-        for device in result.devices
-        if device.allocated_before_bytes > device.allocated_after_bytes
+def _collected(result: ActionResult, look: Look | None) -> ResultWords:
+    freed = {device.device: device.allocated_before_bytes - device.allocated_after_bytes for device in result.devices}
+    predicted = {device: collection_of(look, device) for device in freed}
+    figures = [
+        f"{_predicted(known)}{_exactly(freed[device], _bytes_of(known))} of tensors freed on device {device}"
+        for device, known in predicted.items()
+        if freed[device] > 0 or _bytes_of(known)
     ]
     objects = f"{result.collected or 0:,} object{'' if result.collected == 1 else 's'} collected"
-    first = f"{objects}, {_listed(freed) or 'no tensor freed'}."
-    then = "PyTorch keeps that memory in its cache." if freed else ""
-    return tuple(filter(None, (first, then))), True
+    first = f"{objects}, {_listed(figures) or 'no tensor freed'}."
+    then = "PyTorch keeps that memory in its cache." if any(came > 0 for came in freed.values()) else ""
+    is_as_predicted = all(known is None or known.freed_bytes == freed[device] for device, known in predicted.items())
+    return tuple(filter(None, (first, then, "" if is_as_predicted else _MORE_OR_LESS))), is_as_predicted
 
 
-def _history_begun(_result: ActionResult) -> ResultWords:
+def _predicted(collection: Collection | None) -> str:
+    return "" if collection is None else f"{format_bytes(collection.freed_bytes)} predicted, "
+
+
+def _bytes_of(collection: Collection | None) -> int:
+    return collection.freed_bytes if collection else 0
+
+
+def _history_begun(_result: ActionResult, _look: Look | None) -> ResultWords:
     return ("blocks allocated from now on record the line that asked for them; earlier ones do not.",), True
 
 
-def _history_ended(_result: ActionResult) -> ResultWords:
+def _history_ended(_result: ActionResult, _look: Look | None) -> ResultWords:
     return ("blocks allocated from now on record no line; those that have one keep it.",), True
 
 
-def _step_recorded(result: ActionResult) -> ResultWords:
+def _step_recorded(result: ActionResult, _look: Look | None) -> ResultWords:
     return (f"recorded for {result.took_s:.1f} s; the Step screen shows it.",), True
 
 
@@ -140,9 +163,9 @@ ACTIONS = {
             "gc.collect(): a full collection of Python's garbage",
             "Run gc.collect() in process {}?",
             "Collect",
-            "The program's main thread stops while it runs, and runs the finalizers of what it finds. What it frees"
-            " cannot be predicted.",
+            "The program's main thread stops while it runs, and runs the finalizers of what it finds.",
             _collected,
+            predict_collection,
         ),
         Action(
             ActionName.EMPTY_CACHE,

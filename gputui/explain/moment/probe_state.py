@@ -173,7 +173,7 @@ def after(
         return replace(state, marks=(*state.marks, message)[-MARKS_AT_MOST:])
     if isinstance(message, ActionResult):
         history = state.history if message.reason else recorder_after(message.name, state.history)
-        return replace(state, pending_action=None, outcome=outcome_of(message), history=history)
+        return replace(state, pending_action=None, outcome=outcome_of(message, state.look), history=history)
     return replace(state, greeting=message)
 
 

@@ -94,6 +94,32 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
+class Cycles:
+    """Cycles of one kind: `count` objects of the class `type`, and the storages that they keep, as (address, bytes).
+
+    `closed_by` says how the references go around: "hook (train.py:14) refers to the Net that holds it".
+    """
+
+    device: int
+    type: str
+    count: int
+    closed_by: str
+    storages: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Garbage:
+    """What `gc.collect()` would free, proven at the time of the look; or `reason`: why that is not known.
+
+    `is_under_way`: the next looks go on to find it out.
+    """
+
+    groups: tuple[Cycles, ...] = ()
+    reason: str = ""
+    is_under_way: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Look:
     """The expensive part, taken on request or when something changed: the block map and the inventory of one moment.
 
@@ -107,6 +133,8 @@ class Look:
     inventory: Inventory | None
     cost: Cost
     problems: tuple[Problem, ...] = ()
+    garbage: Garbage | None = None
+    """What `gc.collect()` would free; None where it was not looked for."""
 
 
 @dataclass(frozen=True, slots=True)

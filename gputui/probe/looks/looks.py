@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from functools import partial
-from time import thread_time, time
+from time import perf_counter, thread_time, time
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,8 @@ CLIMBS_AT_ONCE = 16
 """So many stops of one look go up from tensors without a name while somebody waits, otherwise one."""
 CLIMBS_ON_REQUEST = 32
 """The same after a look that somebody has asked for."""
+WAITED_FOR_S = 2.0
+"""So long such a look goes on at most; what it has not found by then is left to automatic looks."""
 TRIES = 3
 """How often a look in the probe's own thread is taken, if the program does not hold still meanwhile."""
 IN_BACKWARD_S = 3.0
@@ -79,6 +81,10 @@ class LookRunner:
             self._taking = None  # the request waits on: an empty look would take the viewer's map away
             return None
         taking.add(look["cost"])
+        if self._reader is not None:
+            began_cpu = thread_time()
+            self._reader.think()
+            taking.cpu_ms += (thread_time() - began_cpu) * 1000
         if taking.completed is not None:
             return self._climbed_on_request(taking, taking.completed)
         if "climb_goes_on" in look:
@@ -98,9 +104,12 @@ class LookRunner:
     def _climbed_on_request(self, taking: LookUnderWay, look: dict[str, Any]) -> dict[str, Any] | None:
         """Go up from what a look on request has no name for; the look, with what was found, once that is over."""
         reader, request = self._reader, taking.request
+        if reader is not None and taking.completed is None and request.is_urgent and self._has_time(request):
+            reader.look_for_garbage(look, self._uncut_ms, is_asked_for=request.method == "scan")
         is_due = reader is not None and request.is_urgent and reader.may_climb(self._uncut_ms)
-        if is_due and taking.climbs < CLIMBS_ON_REQUEST:
-            taking.climbs += 1
+        taking.completed_at = taking.completed_at or perf_counter()
+        if is_due and taking.climbs < CLIMBS_ON_REQUEST and perf_counter() < taking.completed_at + WAITED_FOR_S:
+            taking.climbs += reader is not None and reader.is_climbing
             taking.completed = look
             self._begin_stop(taking)
             return None
@@ -109,6 +118,10 @@ class LookRunner:
             look["cost"] = {"pause_ms": taking.longest_ms, "probe_cpu_ms": taking.cpu_ms}
             reader.note_cycles(look)
         return look
+
+    def _has_time(self, request: LookRequest) -> bool:
+        """Whether a person has asked for this look, and not a screen that was just opened."""
+        return request.pause_ms >= pauses.LONGEST_S * 1000
 
     def hurry(self) -> None:
         """Somebody waits for another look: the one under way climbs no further."""
@@ -235,7 +248,7 @@ class LookRunner:
             from gputui.probe.looks.torch_reader import device_statistics
 
             if taking.completed is not None or self._may_climb(taking):
-                look["climb_goes_on"] = self._reader.climb(torch, look["problems"])
+                look["climb_goes_on"] = self._reader.climb(torch, look["problems"], self._uncut_ms)
                 return
             look["statistics"] = device_statistics(torch, look["problems"])
             if taking.stops == 0:

@@ -305,4 +305,6 @@ def _class_of(holder: AnyObject, name: str) -> str:
     module = sys.modules.get(module_name)
     is_module = issubclass(type(module), ModuleType)
     file = plain.text_in(plain.module_variables(module), "__file__") if is_module else ""
+    if file and not file.endswith(".py"):  # made in C, as a ContextVar: it is the variable's own
+        return ""
     return f"{plain.class_name(cls)} in {file.rpartition('/')[2]}" if file else plain.class_name(cls)

@@ -93,6 +93,8 @@ class Graph:
     """Walks the graph. It keeps every node it has visited alive until it is dropped, as ids of freed nodes recur."""
 
     def __init__(self, torch: Torch, attributes: AttributeReader, at_rest: AtRest) -> None:
+        self.nodes: dict[int, Any] = {}
+        """Those that were visited, by id."""
         self.leaves: dict[int, Any] = {}
         """The parameters and other leaves, by the id of their node."""
         self.edges: list[int] = []
@@ -111,7 +113,6 @@ class Graph:
         self._found = 0
         """How many saved tensors, or what stands in place of them, were found."""
         self._packed: list[Packed] = []
-        self._seen: dict[int, Any] = {}
         self._plans: dict[int, _Plan] = dict(_plans_of_cpp_nodes)
 
     def walk(self, root: Node, meter: Meter, *, is_thorough: bool = True) -> Iterator[Saved]:
@@ -121,7 +122,7 @@ class Graph:
         Unless it is thorough, a walk ends where the first nodes have released everything.
         """
         released = 0
-        seen, spend, plans, edges = self._seen, meter.spend, self._plans, self.edges
+        seen, spend, plans, edges = self.nodes, meter.spend, self._plans, self.edges
         is_at_rest = self._is_at_rest
         stack = [] if root is None else [root]
         while stack:

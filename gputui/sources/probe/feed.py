@@ -38,6 +38,8 @@ NAME_GROWTH_EVERY_S = 60.0
 
 NAMES_WAIT_S = 3.0
 """How long a single look goes on to name what holds the memory."""
+GARBAGE_LOOKS_AT_MOST = 10
+"""So many more looks find out what only reference cycles keep, where that takes long."""
 WATCH_S, STILL_S, WATCH_EVERY_S = 12.0, 3.0, 0.25
 """How long a single look watches memory move, how long where it does not move, and how often it asks for counters."""
 WATCHED_STEPS = 3
@@ -228,6 +230,9 @@ def one_moment(client: ProbeClient, snapshot: Snapshot, look_pause_s: float | No
         state = _named(client, state, look_pause_s)
     if not is_well_named(state.layouts.values()):
         state = after(state, client.look("scan"))
+    for _ in range(GARBAGE_LOOKS_AT_MOST):
+        if state.look and state.look.garbage and state.look.garbage.is_under_way:
+            state = after(state, client.look(""))  # the tensors are known: this goes on where the last one ended
     state = _watched(client, state, look_pause_s)
     if client.node:
         return moment_among(state, surroundings_of_node(client.greeting, client.node))

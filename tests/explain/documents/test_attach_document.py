@@ -11,7 +11,7 @@ from gputui.explain.documents.attach import attach_document
 from gputui.explain.moment.probe_state import ProbeState, layouts_of, moment_among
 from gputui.model.attached.analysis import DriverFacts
 from gputui.model.attached.moment import Surroundings, TargetMoment
-from gputui.model.attached.target import Cost, Greeting, Look, TorchDevice
+from gputui.model.attached.target import Cost, Cycles, Garbage, Greeting, Look, TorchDevice
 from gputui.model.attached.tensors import HOST, Category, Inventory, Storage
 from gputui.model.reading import Absent, Problem
 from gputui.units import MIB
@@ -22,7 +22,7 @@ BATCH = Storage(HOST, 4096, 1000, Category.OTHER, "batch", "Tensor", (250,), "fl
 INVENTORY = Inventory((WEIGHT, BATCH), how="walk", is_of_one_moment=True)
 MAP = layout(segment(("live", 4), ("waits", 6), ("free", 10), slack=1000), segment(("free", 20), address=1 << 40))
 GREETING = Greeting(7, "python train.py", "3.12.3", "2.11.0+cu130", None, None, True, (TorchDevice(0, "GPU-a"),))
-LOOK = Look(1.0, (statistics(MAP),), settings(), MAP, INVENTORY, Cost(1.5, 2.0))
+LOOK = Look(1.0, (statistics(MAP),), settings(), MAP, INVENTORY, Cost(1.5, 2.0), garbage=Garbage())
 DRIVER = DriverFacts(2, 80 * 1024 * MIB, 700 * MIB, 558 * MIB)
 FALL = "reserved memory would fall from 40.0 MiB to 20.0 MiB. Not returned: 10.0 MiB stuck beside live blocks."
 UNREAD = Absent("insufficient permissions")
@@ -105,6 +105,7 @@ def test_the_document_of_a_look():
                         },
                     ],
                 },
+                "gc_collect": {"freed_bytes": 0, "groups": []},
                 "step": None,
                 "tensors": {
                     "by_category": dict.fromkeys([c.value for c in Category if c is not Category.NEWER], 0)
@@ -287,3 +288,24 @@ def test_without_a_look_the_counters_are_there_and_the_rest_is_null():
     assert made["devices"][0]["allocator"]["reserved_bytes"] == 40 * MIB
     assert [made["cost"], made["devices"][0]["composition"], made["devices"][0]["tensors"]] == [None] * 3
     assert "The tensors were not looked at." in made["problems"]
+
+
+def test_what_a_collection_frees_is_counted_in_blocks():
+    first = next(block for segment in MAP.segments for block in segment.blocks)
+    closed_by = "hook (train.py:14) refers to the Net that holds it"
+    cycles = Cycles(0, "Net", 2, closed_by, ((first.address, first.size_bytes - 1), (1 << 50, 1000)))
+    (device,) = document(replace(LOOK, garbage=Garbage((cycles,))))["devices"]
+    freed = first.size_bytes + 1024
+    assert device["gc_collect"] == {
+        "freed_bytes": freed,
+        "groups": [{"count": 2, "type": "Net", "bytes": freed, "closed_by": closed_by}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("garbage", "reason"), [(None, "was not looked for"), (Garbage(reason="It changes."), "It changes.")]
+)
+def test_where_it_is_not_known_the_reason_is_among_the_problems(garbage, reason):
+    without = document(replace(LOOK, garbage=garbage))
+    assert without["devices"][0]["gc_collect"] is None
+    assert reason in " ".join(without["problems"])

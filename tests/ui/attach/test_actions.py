@@ -33,7 +33,7 @@ def moment_with(time: float = 100.0, **changes: object) -> TargetMoment:
 
 
 KEYS = {
-    "g": (ActionName.COLLECT, "Run gc.collect() in process 7?", "cannot be predicted"),
+    "g": (ActionName.COLLECT, "Run gc.collect() in process 7?", "a scan (s) finds what only reference cycles keep"),
     "e": (ActionName.EMPTY_CACHE, "Run torch.cuda.empty_cache() in process 7?", "40.0 MiB predicted, of 40.0 MiB"),
     "h": (ActionName.HISTORY_ON, "Have process 7 record its memory history?", "about 2 us longer"),
 }

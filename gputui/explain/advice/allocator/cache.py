@@ -42,14 +42,15 @@ def release(situation: Situation) -> Finding | None:
     taken_back = min(parts.releasable_bytes, missing)
     taker = "the next step takes" if need and need.step_s else "the program takes"
     back = f", and {taker} {format_bytes(taken_back)} of it back" if taken_back >= RELEASABLE_BYTES else ""
+    doubt = "" if is_sure else ": the capture of a CUDA graph may have failed"
     evidence = (
         f"From {len(gone):,} of {counted(len(layout.release.segments), 'segment')}; reserved memory would"
         f" {'have fallen' if has_ended else 'fall'} from {format_bytes(parts.reserved_bytes)} to {left}.{_rest(parts)}"
     )
     return Finding(
         kind="release",
-        weight=Weight.FACT,
-        title=f"empty_cache() {would} {forecast(layout.release)}{'' if has_ended else ' now'}{back}.",
+        weight=Weight.FACT if is_sure else Weight.ADVICE,
+        title=f"empty_cache() {would} {forecast(layout.release)}{'' if has_ended else ' now'}{back or doubt}.",
         evidence=(evidence, *(() if is_sure else (FAILED_CAPTURE,))),
         remedy="" if has_ended else ONLY_FOR_OTHERS if is_sure else AFTER_A_FAILED_CAPTURE,
         bytes=parts.releasable_bytes,

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from gputui.explain.advice.situation import Situation
 from gputui.explain.advice.thresholds import PART_BYTES, TIGHT_SHARE
+from gputui.explain.memory.collection import collection_of
 from gputui.explain.owners.names import counted, family, listed, place
 from gputui.model.attached.analysis import Blocker
 from gputui.model.attached.finding import Finding
@@ -38,7 +39,7 @@ CURES = {
 
 FORGET_OUTPUTS = "get_ipython().displayhook.flush(); get_ipython().user_ns_hidden.update(_='', __='', ___='')"
 
-_FRAME = re.compile(r"the frame of (\w+)")
+_FRAME = re.compile(r"(?:the frame|a variable) of (\w+)")
 _FUNCTION = re.compile(r"(\w+) \([^()]*:\d+\)")
 _VARIABLE = re.compile(r"[\w.]+")
 _OUTPUT = re.compile(r"Out\[(\d+)\]|_+\d*")
@@ -47,7 +48,9 @@ _OPTIMIZER = re.compile(r"\.(param_groups|state)\[.*")
 
 def kept_by_exception(situation: Situation) -> Finding | None:
     """An exception keeps the local variables of every function it came through."""
-    blockers = _kept(situation, EXCEPTIONS)
+    collection = collection_of(situation.moment.look, situation.device.index)
+    collected = collection.addresses if collection else frozenset()
+    blockers = [blocker for blocker in _kept(situation, EXCEPTIONS) if blocker.block.address not in collected]
     if not blockers:
         return None
     places = [place(blocker.owner.name).partition(", ") for blocker in blockers]
@@ -111,13 +114,18 @@ def kept_by_optimizer(situation: Situation) -> Finding | None:
 
 def kept_by_cycle(situation: Situation) -> Finding | None:
     """Objects that refer to each other, and to which nothing else refers, wait for Python's garbage collector."""
-    blockers = _kept(situation, (Keeper.CYCLE,))
+    collection = collection_of(situation.moment.look, situation.device.index)
+    blockers = _kept(situation, (Keeper.CYCLE,)) if collection is None else _at(situation, collection.addresses)
     if not blockers:
         return None
-    remedy = _break_cycle(blockers[0].owner.name)
+    remedy = _break_cycle(blockers[0].owner.name if collection is None else collection.groups[0].cycles.closed_by)
     finding = _finding("kept_by_cycle", "Only reference cycles keep", blockers, remedy, Weight.PROBLEM)
-    size = format_bytes(finding.bytes)
-    return replace(finding, title=f"gc.collect() would free about {size}, which only reference cycles keep.")
+    if collection is None:
+        about = format_bytes(finding.bytes)
+        return replace(finding, title=f"gc.collect() would free about {about}, which only reference cycles keep.")
+    evidence = tuple(f"{group.words}: {format_bytes(group.bytes)}." for group in collection.groups[:EVIDENCE])
+    title = f"gc.collect() would free {collection.words}."
+    return replace(finding, title=title, evidence=evidence, bytes=collection.freed_bytes)
 
 
 def kept_by_gradient_graph(situation: Situation) -> Finding | None:
@@ -174,6 +182,14 @@ def _kept(situation: Situation, keepers: Sequence[Keeper]) -> list[Blocker]:
     segments = layout.release.segments if layout else ()
     kept = [blocker for segment in segments for blocker in segment.blockers if blocker.owner.keeper in keepers]
     return sorted(kept, key=lambda blocker: -blocker.block.size_bytes) if _bytes(kept) >= PART_BYTES else []
+
+
+def _at(situation: Situation, addresses: frozenset[int]) -> list[Blocker]:
+    """The blocks at these addresses, the largest first; [] if they are too few to matter."""
+    layout = situation.device.layout
+    segments = layout.release.segments if layout else ()
+    found = [blocker for segment in segments for blocker in segment.blockers if blocker.block.address in addresses]
+    return sorted(found, key=lambda blocker: -blocker.block.size_bytes) if _bytes(found) >= PART_BYTES else []
 
 
 def _bytes(blockers: Sequence[Blocker]) -> int:

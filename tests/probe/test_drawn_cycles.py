@@ -1,0 +1,24 @@
+"""What `gc.collect()` is said to free is what it then frees, to the byte, in drawn programs of cycles."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.scale import sized
+
+PROGRAMS = sized(40, 200)
+
+
+@pytest.mark.long
+def test_a_collection_frees_what_was_said(run_program, record_property):
+    record_property("count", f"{PROGRAMS} programs")
+    programs = run_program("drawn_cycles.py", "0", str(PROGRAMS))["programs"]
+    assert len(programs) == PROGRAMS
+    assert [program for program in programs if not _is_right(program)] == []
+    assert sum(program["freed"] > 0 for program in programs) > PROGRAMS / 2
+
+
+def _is_right(program: dict) -> bool:
+    return (
+        not program.get("error") and program["whole"] and program["untouched"] and program["said"] == program["freed"]
+    )
