@@ -6,11 +6,11 @@ from struct import Struct
 
 from gputui.protocol.tables import TableError, without_tables
 
-VERSION = 3
+VERSION = 4
 """Changes when a viewer and a probe no longer understand each other; the two `hello` messages never change."""
 
-MAX_REQUEST_BYTES = 64 * 1024
-"""The largest payload a viewer may send."""
+MAX_REQUEST_BYTES = 512 * 1024
+"""The largest payload a viewer may send: about 50,000 objects to prove that a garbage collection would free them."""
 MAX_REPLY_BYTES = 256 * 1024**2
 """The largest payload a probe may send: a map of about two million blocks."""
 MAX_PARTS = 16_000_000

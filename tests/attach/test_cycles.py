@@ -8,8 +8,10 @@ import textwrap
 import pytest
 
 from gputui.explain.answer.answers import Answer
-from gputui.explain.moment.actions import outcome_of
+from gputui.explain.moment.probe_state import ProbeState, after
 from gputui.model.attached.target import ActionName
+from gputui.protocol.pauses import AUTOMATIC_S
+from gputui.sources.probe.feed import with_garbage
 from tests.attach.children import Python
 from tests.attach.command import attach
 from tests.attach.following import follow, of_kind
@@ -162,10 +164,9 @@ def test_the_action_says_what_was_predicted(cuda_python: Python):
     child = cuda_python.fork(textwrap.dedent(BEGINNING + HOOK + AWAKE))
     child.expect("ready")
     with child.attach() as client:
-        look = client.look("scan")
-        while look.garbage and look.garbage.is_under_way:
-            look = client.look()
-        outcome = outcome_of(client.run_action(ActionName.COLLECT), look)
+        state = with_garbage(client, after(ProbeState(client.greeting), client.look("scan")), AUTOMATIC_S)
+        outcome = after(state, client.run_action(ActionName.COLLECT)).outcome
+    assert outcome is not None
     assert outcome.is_as_predicted
     assert "304 MiB predicted, 304 MiB of tensors freed on device 0" in outcome.sentences[0]
 

@@ -10,7 +10,7 @@ from gputui.explain.documents.serving import serving_document
 from gputui.explain.failure.analysis import analysis_of
 from gputui.explain.failure.sections import EXPANDABLE_REMEDY
 from gputui.explain.memory.bridge import bridge
-from gputui.explain.memory.collection import collection_of
+from gputui.explain.memory.collection import collection_of, why_not_known
 from gputui.explain.memory.need import looked_at, need_of
 from gputui.explain.owners.owners import block_bytes, bytes_by_category, bytes_by_module, grouped, storage_bytes
 from gputui.explain.whatif.advice import Replayed, replayed_of, with_outcomes
@@ -47,7 +47,7 @@ def attach_document(
         "pinned_bytes": _read(moment.host.pinned_bytes, "Pinned host memory", notes),
         "cpu_tensor_bytes": _cpu_tensor_bytes(look.inventory if look else None),
     }
-    devices = [_device(device, look, notes) for device in moment.held_devices]
+    devices = [_device(device, moment, notes) for device in moment.held_devices]
     findings = findings_of(moment, timeline)
     replayed = replayed_of(moment, findings)
     return {
@@ -104,8 +104,8 @@ def _remedy(remedy: Remedy, replayed: Replayed | None) -> dict[str, Any]:
     return {"kind": remedy.kind, "bytes": remedy.bytes, "is_enough": is_enough, "text": text}
 
 
-def _device(device: DeviceMoment, look: Look | None, notes: list[str]) -> dict[str, Any]:
-    number, driver, layout = device.number, device.driver, device.layout
+def _device(device: DeviceMoment, moment: TargetMoment, notes: list[str]) -> dict[str, Any]:
+    number, driver, layout, look = device.number, device.driver, device.layout, moment.look
     release = layout.release if layout else None
     counted = layout.statistics if layout else device.statistics
     levels = bridge(
@@ -127,7 +127,7 @@ def _device(device: DeviceMoment, look: Look | None, notes: list[str]) -> dict[s
         "composition": _composition(release.composition) if release else None,
         "outside_torch_bytes": _read(levels.outside_torch_bytes, f"Memory outside PyTorch on device {number}", notes),
         "empty_cache": _empty_cache(release) if release else None,
-        "gc_collect": _gc_collect(look, device.index, notes),
+        "gc_collect": _gc_collect(moment, device.index, notes),
         "step": _step(device),
         "tensors": _tensors(device, look, counted, notes),
     }
@@ -173,10 +173,10 @@ def _empty_cache(release: Release) -> dict[str, Any]:
     }
 
 
-def _gc_collect(look: Look | None, device: int, notes: list[str]) -> dict[str, Any] | None:
-    collection = collection_of(look, device)
+def _gc_collect(moment: TargetMoment, device: int, notes: list[str]) -> dict[str, Any] | None:
+    collection = collection_of(moment.garbage, moment.look.map if moment.look else None, device)
     if collection is None:
-        notes.append((look.garbage.reason if look and look.garbage else "") or NOT_LOOKED_FOR)
+        notes.append(why_not_known(moment.garbage) or NOT_LOOKED_FOR)
         return None
     groups = [
         {

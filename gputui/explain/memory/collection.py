@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
-from gputui.explain.owners.names import counted
-from gputui.model.attached.target import Cycles, Look
+from gputui.explain.owners.names import UNNAMED, counted
+from gputui.model.attached.allocator import AllocatorMap, BlockState
+from gputui.model.attached.analysis import Owner
+from gputui.model.attached.moment import DeviceLayout
+from gputui.model.attached.target import Cycles, Garbage
+from gputui.model.attached.tensors import Category, Keeper, Storage
 from gputui.units import format_bytes
 
 BLOCK_BYTES = 512
 """PyTorch rounds a request up to this; without a map that is all that is known of a block's size."""
+
+
+LIKELY_SHARE = 0.01
+"""What no variable leads to is looked into from this share of the allocated memory on."""
+Names = Mapping[tuple[int, int], Owner]
+"""The owner of a block, by its device and address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,21 +59,75 @@ class Collection:
         return f"{format_bytes(self.freed_bytes)}: {self.groups[0].words}{others}"
 
 
-def collection_of(look: Look | None, device: int) -> Collection | None:
-    """What a collection would free on a device by this look; None where that is not known."""
-    if look is None or look.garbage is None or look.garbage.reason:
+def collection_of(garbage: Garbage | None, block_map: AllocatorMap | None, device: int) -> Collection | None:
+    """What a collection would free on a device; None where that is not known."""
+    if garbage is None or garbage.reason:
         return None
-    sizes = {
-        block.address: block.size_bytes
-        for segment in (look.map.segments if look.map else ())
-        if segment.device == device
-        for block in segment.blocks
-    }
-    on_device = [cycles for cycles in look.garbage.groups if cycles.device == device]
+    sizes = _sizes(block_map)
+    on_device = [cycles for cycles in garbage.groups if cycles.device == device]
     groups = [CollectedGroup(cycles, _block_bytes(cycles, sizes)) for cycles in on_device]
     addresses = frozenset(address for cycles in on_device for address, _ in cycles.storages)
     return Collection(tuple(sorted(groups, key=lambda group: -group.bytes)), addresses)
 
 
-def _block_bytes(cycles: Cycles, sizes: dict[int, int]) -> int:
-    return sum(sizes.get(address, -(-size // BLOCK_BYTES) * BLOCK_BYTES) for address, size in cycles.storages)
+def why_not_known(garbage: Garbage | None) -> str:
+    """Why what `gc.collect()` would free is not known; "" if it is, or was not looked for."""
+    return f"What gc.collect() would free is not known: {garbage.reason}" if garbage and garbage.reason else ""
+
+
+def still_there(garbage: Garbage | None, names: Names, block_map: AllocatorMap | None, now: Names) -> Garbage | None:
+    """The garbage that was not collected since, by a newer map; None if nothing of it is left.
+
+    `names` are the owners of its blocks when it was found, by device and address, and `now` those of all blocks. Where
+    another one has taken a block, that was freed and allocated again.
+    """
+    if garbage is None or garbage.reason or not garbage.groups or block_map is None:
+        return garbage
+    sizes = _sizes(block_map)
+
+    def is_left(device: int, address: int, size_bytes: int) -> bool:
+        owner, earlier = now.get((device, address)), names.get((device, address))
+        is_taken = owner is not None and _has_variable(owner) and (earlier is None or owner.name != earlier.name)
+        return sizes.get((device, address), -1) >= size_bytes and not is_taken
+
+    groups = []
+    for cycles in garbage.groups:
+        left = tuple(storage for storage in cycles.storages if is_left(cycles.device, *storage))
+        if left:
+            groups.append(replace(cycles, storages=left))
+    return replace(garbage, groups=tuple(groups)) if groups else None
+
+
+def likely_bytes(layouts: Iterable[DeviceLayout]) -> int:
+    """How much memory no variable leads to, as far as it was searched for: what a collection may free; 0 if little."""
+    lost = allocated = 0
+    for layout in layouts:
+        allocated += layout.statistics.allocated_bytes
+        if layout.is_searched:
+            lost += layout.by_category.get(Category.UNATTRIBUTED, 0)
+            lost += sum(storage.size_bytes for storage in layout.storages if _is_lost(storage))
+    return lost if lost > LIKELY_SHARE * allocated else 0
+
+
+def _is_lost(storage: Storage) -> bool:
+    return storage.keeper in (Keeper.CYCLE, Keeper.LOST_EXCEPTION) or storage.owner.startswith(UNNAMED)
+
+
+def _has_variable(owner: Owner) -> bool:
+    is_named = owner.category is not Category.UNATTRIBUTED and not owner.name.startswith(UNNAMED)
+    return is_named and owner.keeper is Keeper.NONE
+
+
+def _sizes(block_map: AllocatorMap | None) -> dict[tuple[int, int], int]:
+    return {
+        (segment.device, block.address): block.size_bytes
+        for segment in (block_map.segments if block_map else ())
+        for block in segment.blocks
+        if block.state is BlockState.ACTIVE_ALLOCATED
+    }
+
+
+def _block_bytes(cycles: Cycles, sizes: dict[tuple[int, int], int]) -> int:
+    return sum(
+        sizes.get((cycles.device, address), -(-size // BLOCK_BYTES) * BLOCK_BYTES) for address, size in cycles.storages
+    )

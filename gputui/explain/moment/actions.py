@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from gputui.explain.memory.collection import Collection, collection_of
+from gputui.explain.memory.collection import Collection, collection_of, why_not_known
 from gputui.explain.memory.release import forecast, predict_device
+from gputui.model.attached.allocator import AllocatorMap
 from gputui.model.attached.analysis import Outcome
 from gputui.model.attached.moment import TargetMoment
-from gputui.model.attached.target import ActionCounters, ActionName, ActionResult, Look, Recorder
+from gputui.model.attached.target import ActionCounters, ActionName, ActionResult, Garbage, Recorder
 from gputui.units import format_bytes, format_duration
 
 _PROGRAM_WENT_ON = (
@@ -20,6 +21,8 @@ _MORE_OR_LESS = (
 )
 _NO_MAP = "no prediction, because this allocator has no map"
 
+Known = tuple[Garbage | None, AllocatorMap | None]
+"""What `gc.collect()` would have freed, and the newest map, when an action was run."""
 ResultWords = tuple[tuple[str, ...], bool]
 """The sentences about a result, and whether it is as predicted."""
 
@@ -40,18 +43,18 @@ class Action:
     question: str
     verb: str
     warning: str
-    describe: Callable[[ActionResult, Look | None], ResultWords]
+    describe: Callable[[ActionResult, Known], ResultWords]
     predict: Callable[[TargetMoment], list[str]] = lambda _moment: []
     recorders: frozenset[Recorder] = frozenset(Recorder)
     recorder_after: Recorder | None = None
 
 
-def outcome_of(result: ActionResult, look: Look | None = None) -> Outcome:
-    """What was predicted, by `look` or by the result, what happened and how long it took, in sentences."""
+def outcome_of(result: ActionResult, known: Known = (None, None)) -> Outcome:
+    """What was predicted, by what was known or by the result, what happened and how long it took, in sentences."""
     action = ACTIONS[result.name]
     if result.reason:
         return Outcome(result.time, result.name, (f"{action.call} was not run.", result.reason), is_as_predicted=False)
-    sentences, is_as_predicted = action.describe(result, look)
+    sentences, is_as_predicted = action.describe(result, known)
     took = f"It took {_milliseconds(result.took_s)}."
     return Outcome(result.time, result.name, (f"{action.call}: {sentences[0]}", *sentences[1:], took), is_as_predicted)
 
@@ -76,11 +79,11 @@ def predict_release(moment: TargetMoment) -> list[str]:
 
 def predict_collection(moment: TargetMoment) -> list[str]:
     """A line for each device: what `gc.collect()` would free, and how old the look is that says so."""
-    age = format_duration(max(0.0, moment.time - moment.look_time))
-    known = [(device.number, collection_of(moment.look, device.index)) for device in moment.devices]
-    lines = [f"device {number}: {found.words} (look {age} ago)" for number, found in known if found is not None]
-    reason = moment.look.garbage.reason if moment.look and moment.look.garbage else ""
-    return lines or [reason or "no prediction: a scan (s) finds what only reference cycles keep"]
+    garbage, block_map = moment.garbage, moment.look.map if moment.look else None
+    age = format_duration(max(0.0, moment.time - garbage.time)) if garbage else ""
+    known = [(device.number, collection_of(garbage, block_map, device.index)) for device in moment.devices]
+    lines = [f"device {number}: {found.words} (found {age} ago)" for number, found in known if found is not None]
+    return lines or [why_not_known(garbage) or "no prediction: a scan (s) finds what only reference cycles keep"]
 
 
 def returned_bytes(device: ActionCounters) -> int:
@@ -88,7 +91,7 @@ def returned_bytes(device: ActionCounters) -> int:
     return device.reserved_before_bytes - device.reserved_after_bytes
 
 
-def _emptied(result: ActionResult, _look: Look | None) -> ResultWords:
+def _emptied(result: ActionResult, _known: Known) -> ResultWords:
     if result.map is None:
         returned = _listed(f"{format_bytes(returned_bytes(d))} on device {d.device}" for d in result.devices)
         return (f"{_NO_MAP}; returned: {returned or 'nothing'}.",), False
@@ -110,18 +113,18 @@ def _exactly(returned: int, predicted: int) -> str:
     return f"{format_bytes(returned)} ({returned - predicted:+,} B)"
 
 
-def _collected(result: ActionResult, look: Look | None) -> ResultWords:
+def _collected(result: ActionResult, known: Known) -> ResultWords:
     freed = {device.device: device.allocated_before_bytes - device.allocated_after_bytes for device in result.devices}
-    predicted = {device: collection_of(look, device) for device in freed}
+    predicted = {device: collection_of(*known, device) for device in freed}
     figures = [
-        f"{_predicted(known)}{_exactly(freed[device], _bytes_of(known))} of tensors freed on device {device}"
-        for device, known in predicted.items()
-        if freed[device] > 0 or _bytes_of(known)
+        f"{_predicted(found)}{_exactly(freed[device], _bytes_of(found))} of tensors freed on device {device}"
+        for device, found in predicted.items()
+        if freed[device] > 0 or _bytes_of(found)
     ]
     objects = f"{result.collected or 0:,} object{'' if result.collected == 1 else 's'} collected"
     first = f"{objects}, {_listed(figures) or 'no tensor freed'}."
     then = "PyTorch keeps that memory in its cache." if any(came > 0 for came in freed.values()) else ""
-    is_as_predicted = all(known is None or known.freed_bytes == freed[device] for device, known in predicted.items())
+    is_as_predicted = all(found is None or found.freed_bytes == freed[device] for device, found in predicted.items())
     return tuple(filter(None, (first, then, "" if is_as_predicted else _MORE_OR_LESS))), is_as_predicted
 
 
@@ -133,15 +136,15 @@ def _bytes_of(collection: Collection | None) -> int:
     return collection.freed_bytes if collection else 0
 
 
-def _history_begun(_result: ActionResult, _look: Look | None) -> ResultWords:
+def _history_begun(_result: ActionResult, _known: Known) -> ResultWords:
     return ("blocks allocated from now on record the line that asked for them; earlier ones do not.",), True
 
 
-def _history_ended(_result: ActionResult, _look: Look | None) -> ResultWords:
+def _history_ended(_result: ActionResult, _known: Known) -> ResultWords:
     return ("blocks allocated from now on record no line; those that have one keep it.",), True
 
 
-def _step_recorded(result: ActionResult, _look: Look | None) -> ResultWords:
+def _step_recorded(result: ActionResult, _known: Known) -> ResultWords:
     return (f"recorded for {result.took_s:.1f} s; the Step screen shows it.",), True
 
 

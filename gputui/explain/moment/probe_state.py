@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gputui.explain.advice.leaks.counters import growth_of
 from gputui.explain.memory.bridge import bridge
+from gputui.explain.memory.collection import Names, still_there
 from gputui.explain.memory.need import need_of
 from gputui.explain.memory.release import predict_device
 from gputui.explain.memory.room import room
@@ -18,11 +19,13 @@ from gputui.explain.owners.owners import block_bytes, bytes_by_category, grouped
 from gputui.model.attached.allocator import AllocatorStatistics
 from gputui.model.attached.analysis import DriverFacts, Outcome, Room
 from gputui.model.attached.moment import NO_FACTS, DeviceLayout, DeviceMoment, HostMoment, Surroundings, TargetMoment
+from gputui.model.attached.references import ReferencesPart
 from gputui.model.attached.serving import Serving
 from gputui.model.attached.target import (
     ActionName,
     ActionResult,
     Disconnect,
+    Garbage,
     Greeting,
     Look,
     Mark,
@@ -44,6 +47,9 @@ NO_PINNED = Absent("not reported by this version of PyTorch")
 
 Layouts = Mapping[int, DeviceLayout]
 """By PyTorch's device index."""
+
+
+Message = Greeting | Statistics | Look | Mark | ActionResult | RecordedTraces | Garbage | ReferencesPart
 
 
 class Height(NamedTuple):
@@ -90,6 +96,9 @@ class ProbeState:
     top_layouts: Layouts = field(default_factory=dict)
     """The look with the most allocated memory of the last minute."""
     highest: Height | None = None
+    garbage: Garbage | None = None
+    garbage_names: Names = field(default_factory=dict)
+    """What `gc.collect()` would free, and the owners of those blocks when that was found out."""
     readings: tuple[tuple[float, int], ...] = ()
     """The last minutes of allocated bytes, of all devices together, each with its time (epoch seconds)."""
 
@@ -141,40 +150,64 @@ def problems_of(greeting: Greeting, look: Look | None, layouts: Layouts) -> tupl
     return tuple(dict.fromkeys(problems))
 
 
-def after(
-    state: ProbeState, message: Greeting | Statistics | Look | Mark | ActionResult | RecordedTraces
-) -> ProbeState:
+def after(state: ProbeState, message: Message) -> ProbeState:
     """The state after one more message."""
-    if isinstance(message, RecordedTraces):
-        look = with_names_of(message.look, state.named)
-        return replace(after(state, look), recorded=replace(message, look=look))
-    if isinstance(message, Statistics):
-        return replace(
-            state,
-            statistics=message.devices,
-            pinned_bytes=message.pinned_bytes,
-            problems=message.problems,
-            history=message.history,
-            swings=message.swings,
-            serving=message.serving,
-            readings=(
-                *state.readings[1 - READINGS_AT_MOST :],
-                (message.time, sum(counted.allocated_bytes for counted in message.devices)),
-            ),
-        )
-    if isinstance(message, Look):
-        counted = message.statistics or state.statistics
-        look, (named, _) = completed(message, (state.named, state.look))
-        layouts, height = layouts_of(look), height_of(message.time, message.statistics)
-        if height.takes_place_of(state.highest):
-            state = replace(state, top=look, top_layouts=layouts, highest=height)
-        return replace(state, statistics=counted, look=look, layouts=layouts, named=named)
-    if isinstance(message, Mark):
-        return replace(state, marks=(*state.marks, message)[-MARKS_AT_MOST:])
-    if isinstance(message, ActionResult):
-        history = state.history if message.reason else recorder_after(message.name, state.history)
-        return replace(state, pending_action=None, outcome=outcome_of(message, state.look), history=history)
-    return replace(state, greeting=message)
+    return _AFTER[type(message)](state, message)
+
+
+def _after_counters(state: ProbeState, message: Statistics) -> ProbeState:
+    return replace(
+        state,
+        statistics=message.devices,
+        pinned_bytes=message.pinned_bytes,
+        problems=message.problems,
+        history=message.history,
+        swings=message.swings,
+        serving=message.serving,
+        readings=(
+            *state.readings[1 - READINGS_AT_MOST :],
+            (message.time, sum(counted.allocated_bytes for counted in message.devices)),
+        ),
+    )
+
+
+def _after_look(state: ProbeState, message: Look) -> ProbeState:
+    counted = message.statistics or state.statistics
+    look, (named, _) = completed(message, (state.named, state.look))
+    layouts, height = layouts_of(look), height_of(message.time, message.statistics)
+    if height.takes_place_of(state.highest):
+        state = replace(state, top=look, top_layouts=layouts, highest=height)
+    garbage = still_there(state.garbage, state.garbage_names, look.map, _names_of(layouts))
+    return replace(state, statistics=counted, look=look, layouts=layouts, named=named, garbage=garbage)
+
+
+def _after_action(state: ProbeState, message: ActionResult) -> ProbeState:
+    history = state.history if message.reason else recorder_after(message.name, state.history)
+    outcome = outcome_of(message, (state.garbage, state.look.map if state.look else None))
+    has_collected = message.name is ActionName.COLLECT and not message.reason
+    garbage = None if has_collected else state.garbage
+    return replace(state, pending_action=None, outcome=outcome, history=history, garbage=garbage)
+
+
+def _after_step(state: ProbeState, message: RecordedTraces) -> ProbeState:
+    look = with_names_of(message.look, state.named)
+    return replace(_after_look(state, look), recorded=replace(message, look=look))
+
+
+_AFTER: dict[type[Message], Callable[[ProbeState, Any], ProbeState]] = {
+    Greeting: lambda state, message: replace(state, greeting=message),
+    Statistics: _after_counters,
+    Look: _after_look,
+    Mark: lambda state, message: replace(state, marks=(*state.marks, message)[-MARKS_AT_MOST:]),
+    ActionResult: _after_action,
+    RecordedTraces: _after_step,
+    Garbage: lambda state, message: replace(state, garbage=message, garbage_names=_names_of(state.layouts)),
+    ReferencesPart: lambda state, _message: state,  # it answers a question that is not answered yet
+}
+
+
+def _names_of(layouts: Layouts) -> Names:
+    return {(device, address): owner for device, layout in layouts.items() for address, owner in layout.owners.items()}
 
 
 def moment_among(state: ProbeState, surroundings: Surroundings) -> TargetMoment:
@@ -224,6 +257,7 @@ def moment_of(
         recorded=state.recorded,
         top_look=state.top,
         serving=state.serving,
+        garbage=state.garbage,
     )
 
 

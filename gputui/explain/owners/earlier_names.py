@@ -40,8 +40,7 @@ def with_names_of(look: Look, named: Look | None) -> Look:
     kept = _still_there(look.map, named.map, earlier)
     if own is None:
         newer = tuple(sorted(_newer(look.map, named.map) | _newer_still(look.map, earlier)))
-        inventory = replace(earlier, storages=kept, time=named.time, newer=newer)
-        return replace(look, inventory=inventory, garbage=look.garbage or named.garbage)
+        return replace(look, inventory=replace(earlier, storages=kept, time=named.time, newer=newer))
     if own.is_complete:
         kept = tuple(storage for storage in kept if storage.category is Category.OTHER) if own.how == "walk" else ()
     named_now = replace(own, storages=tuple(s for s in own.storages if not is_unnamed(s)))

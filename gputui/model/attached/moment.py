@@ -9,7 +9,7 @@ from gputui.model.attached.allocator import AllocatorSettings, AllocatorStatisti
 from gputui.model.attached.analysis import Bridge, DriverFacts, Outcome, Owner, Release, Room, TensorGroup
 from gputui.model.attached.failure import Failure
 from gputui.model.attached.serving import Serving
-from gputui.model.attached.target import ActionName, Cost, Disconnect, Greeting, Look, Mark, Recorder, Swing
+from gputui.model.attached.target import ActionName, Cost, Disconnect, Garbage, Greeting, Look, Mark, Recorder, Swing
 from gputui.model.attached.tensors import Category, Storage
 from gputui.model.attached.trace import RecordedTraces, Trace
 from gputui.model.machine.process import Workers
@@ -145,6 +145,8 @@ class TargetMoment:
     """The inference engine in the process, None where there is none that is known."""
     node: str = ""
     """The machine on which the process runs, "" for the viewer's own."""
+    garbage: Garbage | None = None
+    """What `gc.collect()` would free; None where it was not looked for."""
 
     @property
     def pid(self) -> int:

@@ -109,14 +109,11 @@ class Cycles:
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """What `gc.collect()` would free, proven at the time of the look; or `reason`: why that is not known.
+    """What `gc.collect()` would free, proven at `time` (epoch seconds); or `reason`: why that is not known."""
 
-    `is_under_way`: the next looks go on to find it out.
-    """
-
+    time: float
     groups: tuple[Cycles, ...] = ()
     reason: str = ""
-    is_under_way: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +130,6 @@ class Look:
     inventory: Inventory | None
     cost: Cost
     problems: tuple[Problem, ...] = ()
-    garbage: Garbage | None = None
-    """What `gc.collect()` would free; None where it was not looked for."""
 
 
 @dataclass(frozen=True, slots=True)

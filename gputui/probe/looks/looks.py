@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from functools import partial
-from time import perf_counter, thread_time, time
+from time import thread_time, time
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +29,6 @@ CLIMBS_AT_ONCE = 16
 """So many stops of one look go up from tensors without a name while somebody waits, otherwise one."""
 CLIMBS_ON_REQUEST = 32
 """The same after a look that somebody has asked for."""
-WAITED_FOR_S = 2.0
-"""So long such a look goes on at most; what it has not found by then is left to automatic looks."""
 TRIES = 3
 """How often a look in the probe's own thread is taken, if the program does not hold still meanwhile."""
 IN_BACKWARD_S = 3.0
@@ -65,7 +63,7 @@ class LookRunner:
     def begin(self, request: LookRequest, *, is_at_top: bool = False) -> None:
         """Begin a look, in the main thread or, if that is absent, in the probe's own; `is_at_top`: see `TopWatch`."""
         self._torch_with_reader()
-        self._taking, self._uncut_ms = LookUnderWay(request, is_at_top=is_at_top), _uncut_ms(request)
+        self._taking, self._uncut_ms = LookUnderWay(request, is_at_top=is_at_top), uncut_ms(request.pause_ms)
         self._begin_stop(self._taking)
 
     def finished(self) -> dict[str, Any] | None:
@@ -81,10 +79,6 @@ class LookRunner:
             self._taking = None  # the request waits on: an empty look would take the viewer's map away
             return None
         taking.add(look["cost"])
-        if self._reader is not None:
-            began_cpu = thread_time()
-            self._reader.think()
-            taking.cpu_ms += (thread_time() - began_cpu) * 1000
         if taking.completed is not None:
             return self._climbed_on_request(taking, taking.completed)
         if "climb_goes_on" in look:
@@ -104,12 +98,9 @@ class LookRunner:
     def _climbed_on_request(self, taking: LookUnderWay, look: dict[str, Any]) -> dict[str, Any] | None:
         """Go up from what a look on request has no name for; the look, with what was found, once that is over."""
         reader, request = self._reader, taking.request
-        if reader is not None and taking.completed is None and request.is_urgent and self._has_time(request):
-            reader.look_for_garbage(look, self._uncut_ms, is_asked_for=request.method == "scan")
         is_due = reader is not None and request.is_urgent and reader.may_climb(self._uncut_ms)
-        taking.completed_at = taking.completed_at or perf_counter()
-        if is_due and taking.climbs < CLIMBS_ON_REQUEST and perf_counter() < taking.completed_at + WAITED_FOR_S:
-            taking.climbs += reader is not None and reader.is_climbing
+        if is_due and taking.climbs < CLIMBS_ON_REQUEST:
+            taking.climbs += 1
             taking.completed = look
             self._begin_stop(taking)
             return None
@@ -118,10 +109,6 @@ class LookRunner:
             look["cost"] = {"pause_ms": taking.longest_ms, "probe_cpu_ms": taking.cpu_ms}
             reader.note_cycles(look)
         return look
-
-    def _has_time(self, request: LookRequest) -> bool:
-        """Whether a person has asked for this look, and not a screen that was just opened."""
-        return request.pause_ms >= pauses.LONGEST_S * 1000
 
     def hurry(self) -> None:
         """Somebody waits for another look: the one under way climbs no further."""
@@ -248,7 +235,7 @@ class LookRunner:
             from gputui.probe.looks.torch_reader import device_statistics
 
             if taking.completed is not None or self._may_climb(taking):
-                look["climb_goes_on"] = self._reader.climb(torch, look["problems"], self._uncut_ms)
+                look["climb_goes_on"] = self._reader.climb(torch, look["problems"])
                 return
             look["statistics"] = device_statistics(torch, look["problems"])
             if taking.stops == 0:
@@ -296,10 +283,13 @@ def _new_pace() -> Pace:
     return Pace(wall_clock=time if process.is_rank() else None)
 
 
-def _uncut_ms(request: LookRequest) -> float:
-    """Longer than a stop, unless the viewer wants shorter stops than usual, or the program serves."""
-    is_strict = request.pause_ms < pauses.AUTOMATIC_S * 1000 or any(map(sys.modules.__contains__, SERVERS))
-    return request.pause_ms if is_strict else pauses.LONGEST_S * 1000
+def uncut_ms(pause_ms: float) -> float:
+    """How long one call may take that cannot be cut, where other stops take `pause_ms`.
+
+    Longer than a stop, unless the viewer wants shorter stops than usual, or the program serves.
+    """
+    is_strict = pause_ms < pauses.AUTOMATIC_S * 1000 or any(map(sys.modules.__contains__, SERVERS))
+    return pause_ms if is_strict else pauses.LONGEST_S * 1000
 
 
 def _program_records(torch: ModuleType) -> bool:

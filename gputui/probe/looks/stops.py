@@ -19,8 +19,8 @@ STOPS_ON_REQUEST, STOPS_OF_AUTOMATIC = 10, 2
 _HALF_A_MICROSECOND_S = 5e-7
 """Python cuts the switch interval down to whole microseconds: without this, 0.003 would come back as 0.002999."""
 ALONE_S = 1.0
-"""The switch interval of a stop in the probe's own thread. On a busy machine it takes long by the clock, and what another
-thread frees in the middle of it stays alive."""
+"""The switch interval of a stop in the probe's own thread: it may take long by the clock on a busy machine, and what
+another thread frees in the middle of it stays alive."""
 LONGEST_TURN_S = 0.02
 THREADS_AT_MOST = 16
 """How many waiting threads are woken after a stop."""
@@ -45,8 +45,6 @@ class LookUnderWay:
         """The look with the inventory, where the map gets a stop of its own, which is then the last."""
         self.completed: dict[str, Any] | None = None
         """The look on request that is taken, but for what goes up from tensors without a name."""
-        self.completed_at = 0.0
-        """When it was (`perf_counter`)."""
 
     def add(self, cost: dict[str, float]) -> None:
         """Account for one stop."""
@@ -107,7 +105,6 @@ def empty_look(problems: list[str | dict[str, str]]) -> dict[str, Any]:
         "settings": None,
         "map": None,
         "inventory": None,
-        "garbage": None,
         "problems": problems,
         "cost": {"pause_ms": 0.0, "probe_cpu_ms": 0.0},
     }

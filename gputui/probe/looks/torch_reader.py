@@ -100,55 +100,29 @@ class TorchReader:
     def may_climb(self, limit_ms: float) -> bool:
         """Whether some memory has no name, and one call on the way up to one takes at most this long.
 
-        What is remembered is read first, as it may hold that memory. What only cycles keep is looked for last.
+        What is remembered is read first, as it may hold that memory.
         """
-        is_due = self._memory.remembered.are_read and self._climbing.is_due(self._memory, limit_ms)
-        return is_due or self._memory.collectable.is_under_way
+        return self._memory.remembered.are_read and self._climbing.is_due(self._memory, limit_ms)
 
     def note_search(self, look: dict[str, Any], limit_ms: float) -> None:
         """Note in a look whether some way to what it has no name for was not gone yet, and if none will be, why."""
         memory = self._memory
         if look["inventory"] is None:
             return
-        memory.collectable.forget_gone()
-        look["garbage"] = memory.collectable.fields()
         look["inventory"]["may_find_more"] = not memory.remembered.are_read or memory.climb.unnamed_bytes > 0
         if look["inventory"]["may_find_more"] and not self.may_find_more(limit_ms):
             look["problems"].append(NO_CLIMB.format(self._climbing.call_ms, limit_ms))
 
-    def climb(self, torch: ModuleType, problems: list[Any], limit_ms: float) -> bool:
-        """Go up one level from tensors without a name, or look for what only cycles keep; whether that goes on."""
-        memory = self._memory
-        if memory.climb.is_under_way or self._climbing.is_due(memory, limit_ms):
-            attempt("The way up from tensors", problems, self._climbing.climb, torch, memory)
-            if memory.climb.has_just_found_cycle and not memory.collectable.is_under_way:
-                memory.collectable.begin(limit_ms)
-        else:
-            attempt("What gc.collect() would free", problems, memory.collectable.advance, torch, limit_ms)
-        return memory.climb.is_under_way or memory.collectable.is_under_way
-
-    @property
-    def is_climbing(self) -> bool:
-        """Whether a way up from tensors has begun, or is all that is left to do."""
-        return self._memory.climb.is_under_way or not self._memory.collectable.is_under_way
-
-    def think(self) -> None:
-        """Between two stops, find what cycles may keep."""
-        self._memory.collectable.think()
-
-    def look_for_garbage(self, look: dict[str, Any], limit_ms: float, *, is_asked_for: bool) -> None:
-        """Begin to look for what only cycles keep, if that was asked for, or if no variable leads to some memory."""
-        memory, found = self._memory, look["inventory"]
-        is_new = found is not None and not memory.collectable.is_under_way
-        if is_new and (is_asked_for or memory.is_garbage_likely(found)):
-            memory.collectable.begin(limit_ms)
+    def climb(self, torch: ModuleType, problems: list[Any]) -> bool:
+        """Go up one level from tensors without a name; returns whether the way goes on."""
+        attempt("The way up from tensors", problems, self._climbing.climb, torch, self._memory)
+        return self._memory.climb.is_under_way
 
     def note_cycles(self, look: dict[str, Any]) -> None:
         """Say in a look that is done what climbs after it have found to be kept by cycles alone."""
         if look["inventory"] is not None:
             self._memory.note_cycles(look["inventory"])
             look["inventory"]["may_find_more"] = self._memory.climb.unnamed_bytes > 0
-        look["garbage"] = self._memory.collectable.fields()
 
     def read_map(
         self, torch: ModuleType, look: dict[str, Any], *, has_map: bool, may_walk: bool, has_traces: bool = False

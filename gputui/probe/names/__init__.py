@@ -6,7 +6,6 @@ kept: nothing of the program's stays alive.
 - `memory`: all that one look keeps for the next. Begin here.
 - `climb`: from a tensor without a name upwards, by referrers. `climb_stops`: one level of it as one stop.
 - `cycles`: whether only reference cycles keep what a climb has come to, and the blocks kept so.
-- `collectable`: what `gc.collect()` would free, a stop at a time. `garbage`: all references, and the proof.
 - `remembered`: what stands above such tensors, and containers in which much was found; read first by each look.
 - `container_tensors`: the tensors in those, read on from where the last look stopped.
 """

@@ -97,11 +97,6 @@ class Climb:
         """Whether a way up has ended in a cycle."""
         return bool(self._cycles)
 
-    @property
-    def has_just_found_cycle(self) -> bool:
-        """Whether the last way up has ended in one."""
-        return self._has_found_cycle and not self.is_under_way
-
     def kept_by_cycles(self, sizes: Mapping[int, int]) -> dict[int, Cycle]:
         """The cycles that keep some of these blocks without a name, by address.
 
@@ -168,7 +163,7 @@ class Climb:
 
     def _begin(self, torch: Torch) -> None:
         """Find some tensors of the largest group of unnamed blocks among all tensors: an object refers to its type."""
-        self._fruitless_bytes, self._has_found_cycle = self.unnamed_bytes, False
+        self._fruitless_bytes = self.unnamed_bytes
         classes = torch.Tensor, torch.nn.Parameter
         referrers = gc.get_referrers(*classes)
         tensors = list(compress(referrers, map({*map(id, classes)}.__contains__, map(id, map(type, referrers)))))
@@ -188,7 +183,7 @@ class Climb:
         for number, sample in enumerate(samples):
             self._nodes[id(sample)].below[number] = 0
         self._frontier = [node.handle for node in self._nodes.values()]
-        self._is_whole = True
+        self._is_whole, self._has_found_cycle = True, False
 
     def _go_up(self, objects: list[Any], referrers: list[Any]) -> None:
         """Take the objects that refer to these for the next level."""

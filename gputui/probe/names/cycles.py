@@ -10,9 +10,9 @@ from __future__ import annotations
 import gc
 import sys
 import weakref
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain, compress
+from itertools import chain
 from types import CellType, FrameType, FunctionType, GetSetDescriptorType, MethodType, ModuleType, TracebackType
 from typing import Any, NamedTuple
 
@@ -62,95 +62,20 @@ def are_kept_by_gradients(torch: Torch, tensors: list[Tensor]) -> bool:
 
 def are_closed(objects: list[Any]) -> bool:
     """Whether every reference to these objects comes from one of them. The caller's list is the only other holder."""
-    return not any(_counted_from_outside(objects))
-
-
-def closed_part(objects: list[Any]) -> list[Any]:
-    """Those of these objects to which nothing leads from outside; the caller's list is the only other holder."""
-    places = {id(value): number for number, value in enumerate(objects)}
-    reached = [number for number, count in enumerate(_counted_from_outside(objects)) if count > 0]
-    are_left = [True] * len(objects)
-    while reached:
-        number = reached.pop()
-        if are_left[number]:
-            are_left[number] = False
-            reached.extend(places[id(held)] for held in gc.get_referents(objects[number]) if id(held) in places)
-    return list(compress(objects, are_left))
-
-
-def _counted_from_outside(objects: list[Any]) -> list[int]:
-    """How many references to each of these come from elsewhere; the list of the caller's caller is left out."""
     inside: Counter[int] = Counter(map(id, chain.from_iterable(map(gc.get_referents, objects))))
     alone = [object()]
     (held_here,) = map(sys.getrefcount, alone)
-    return [count - held_here - inside[id(value)] for count, value in zip(map(sys.getrefcount, objects), objects)]
+    return all(count - held_here <= inside[id(value)] for count, value in zip(map(sys.getrefcount, objects), objects))
 
 
-def cycles_of(objects: list[Any]) -> tuple[list[list[Any]], dict[int, int]]:
-    """The cycles among objects that nothing else leads to, and for each object, by id, the number of its cycle.
-
-    That of an object in none is one that leads to it. These are Tarjan's strongly connected components.
-    """
-    values = {id(value): value for value in objects}
-    referents = {
-        ident: [at for at in map(id, gc.get_referents(value)) if at in values] for ident, value in values.items()
-    }
-    cycles: list[list[Any]] = []
-    groups: dict[int, int] = {}
-    for members in _Components(referents).found():
-        if len(members) > 1 or any(member in referents[member] for member in members):
-            groups.update(dict.fromkeys(members, len(cycles)))
-            cycles.append([values[ident] for ident in members])
-    pending = deque(groups)
-    while pending:
-        ident = pending.popleft()
-        for held in referents[ident]:
-            if held not in groups:
-                groups[held] = groups[ident]
-                pending.append(held)
-    return cycles, groups
-
-
-class _Components:
-    """Finds objects that all lead to each other; `referents` are addresses by address."""
-
-    def __init__(self, referents: dict[int, list[int]]) -> None:
-        self._referents = referents
-        self._order: dict[int, int] = {}
-        self._lowest: dict[int, int] = {}
-        self._starts: dict[int, int] = {}
-        self._done: set[int] = set()
-        self._path: list[int] = []
-        self._work: list[tuple[int, Iterator[int]]] = []
-
-    def found(self) -> Iterator[list[int]]:
-        for first in self._referents:
-            if first not in self._order:
-                self._enter(first)
-            while self._work:
-                ident, left = self._work[-1]
-                held = next(left, None)
-                if held is None:
-                    yield self._leave()
-                elif held not in self._order:
-                    self._enter(held)
-                elif held not in self._done:
-                    self._lowest[ident] = min(self._lowest[ident], self._order[held])
-
-    def _enter(self, ident: int) -> None:
-        self._order[ident] = self._lowest[ident] = len(self._order)
-        self._starts[ident] = len(self._path)
-        self._path.append(ident)
-        self._work.append((ident, iter(self._referents[ident])))
-
-    def _leave(self) -> list[int]:
-        ident, _ = self._work.pop()
-        above = self._work[-1][0] if self._work else ident
-        self._lowest[above] = min(self._lowest[above], self._lowest[ident])
-        members = self._path[self._starts[ident] :] if self._lowest[ident] == self._order[ident] else []
-        del self._path[len(self._path) - len(members) :]
-        self._done.update(members)
-        return members
+def closed_by(objects: Iterable[AnyObject]) -> str:
+    """Who makes the cycle: "Net, hook (train.py:14)", at most three; PyTorch's classes only where nobody else does."""
+    told: dict[bool, dict[str, None]] = {True: {}, False: {}}
+    for value in objects:
+        label = _label(value)
+        if label:
+            told[plain.module_name(type(value)).partition(".")[0] == "torch"][label] = None
+    return ", ".join(list(told[False] or told[True])[:NAMED_AT_MOST])
 
 
 def closing(cycle: list[Any]) -> str:
@@ -174,16 +99,6 @@ def closing(cycle: list[Any]) -> str:
 def is_of_program(value: AnyObject) -> bool:
     """Whether an object says who made the cycle: one of a class that is neither Python's own nor a plain container."""
     return bool(_label(value)) and type(value) is not FunctionType and type(value) is not FrameType
-
-
-def closed_by(objects: Iterable[AnyObject]) -> str:
-    """Who makes the cycle: "Net, hook (train.py:14)", at most three; PyTorch's classes only where nobody else does."""
-    told: dict[bool, dict[str, None]] = {True: {}, False: {}}
-    for value in objects:
-        label = _label(value)
-        if label:
-            told[plain.module_name(type(value)).partition(".")[0] == "torch"][label] = None
-    return ", ".join(list(told[False] or told[True])[:NAMED_AT_MOST])
 
 
 def tensors_below(torch: Torch, objects: list[Any]) -> list[Tensor]:

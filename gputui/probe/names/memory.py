@@ -10,11 +10,10 @@ from typing import Any
 from gputui.probe.allocator.blockmap import live_blocks
 from gputui.probe.allocator.known_sizes import WORKSPACE
 from gputui.probe.names.climb import Climb
-from gputui.probe.names.collectable import Collectable
 from gputui.probe.names.cycles import Block, Nameless
 from gputui.probe.names.remembered import Collection, Remembered
 from gputui.probe.pace.turns import Turns
-from gputui.probe.search.keepers import CYCLE, EXCEPTIONS, LOST_EXCEPTION
+from gputui.probe.search.keepers import EXCEPTIONS, LOST_EXCEPTION
 from gputui.probe.search.modules import ModuleTrees
 from gputui.probe.search.program_modules import ProgramModules
 from gputui.probe.search.rests import SearchMemory
@@ -56,7 +55,6 @@ class Memory:
         self.program_modules = ProgramModules()
         self.suspended = Suspended()
         self.climb = Climb()
-        self.collectable = Collectable()
         self.remembered = Remembered()
         self.nameless = Nameless()
         self.buckets = ReducerBuckets()
@@ -160,18 +158,10 @@ class Memory:
         self.climb.note_unnamed(sizes if sum(sizes.values()) > (1 - NAMED_WELL) * allocated_bytes else {})
 
     def note_cycles(self, inventory: dict[str, Any]) -> None:
-        """Say in an inventory what only reference cycles keep, as far as any were found."""
-        storages = inventory["storages"]
+        """Say in an inventory what only reference cycles keep, as far as climbs have found any."""
         if self.climb.has_cycles:
+            storages = inventory["storages"]
             self.nameless.say_kept(storages, self.climb.kept_by_cycles(self.nameless.sizes(storages)))
-        self.nameless.say_kept(storages, self.collectable.cycles())
-
-    def is_garbage_likely(self, inventory: dict[str, Any]) -> bool:
-        """Whether some memory is held by something to which no variable leads."""
-        storages = inventory["storages"]
-        lost = (storage["size_bytes"] for storage in storages if storage["keeper"] in (LOST_EXCEPTION, CYCLE))
-        nameless_bytes: int = sum(lost) + sum(self.nameless.sizes(storages).values())
-        return nameless_bytes > (1 - NAMED_WELL) * self.requested_bytes
 
 
 def _may_stay(storage: dict[str, Any]) -> bool:

@@ -21,8 +21,6 @@ from gputui.probe.objects.torch_types import AnyObject
 mro_of = type.__dict__["__mro__"].__get__
 namespace_of = type.__dict__["__dict__"].__get__
 flags_of = type.__dict__["__flags__"].__get__
-weakrefs_of = type.__dict__["__weakrefoffset__"].__get__
-"""Where objects of a type have their weak references: 0 if they can have none."""
 HEAP_TYPE = 1 << 9
 """CPython's flag of types made in Python (and a few in C): only objects of those have attributes of the program's."""
 _name_of = type.__dict__["__name__"].__get__

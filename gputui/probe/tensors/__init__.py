@@ -9,6 +9,5 @@ bytes.
 - `cache_names`: which names are of caches of keys and values.
 - `reducer_buckets`: the gradient buckets of DistributedDataParallel, by their sizes.
 - `autograd`: what the graph keeps for the backward pass.
-- `going`: which storages go with objects that a collection frees, by the references of Python and C++.
 - `wrapped_tensors`: tensors that have their memory in other tensors.
 """

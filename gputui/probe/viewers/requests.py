@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
+from itertools import accumulate
 from math import isfinite
 from typing import Any
 
 from gputui.probe.pace.budget import LookRequest
 from gputui.probe.viewers.actions import ACTIONS, RECORD_STEP, ActionRequest
+from gputui.probe.viewers.garbage import GarbageRequest
 from gputui.protocol import pauses
 
 MAX_LABEL = 200
+PLACE_FIELDS = 4
 _LARGEST = 10**18
 
 
@@ -27,6 +30,8 @@ class Request(str, Enum):
     LOOK = "look"
     MARK = "mark"
     ACTION = "action"
+    REFERENCES = "references"
+    GARBAGE = "garbage"
     END = "end"
     BYE = "bye"
 
@@ -54,10 +59,7 @@ def _look(message: dict[str, Any]) -> LookRequest:
         raise RequestError(_wrong("when", when))
     is_urgent = when == "now"
     pause_s = pauses.LONGEST_S if is_urgent else pauses.AUTOMATIC_S
-    filled = {"wait_s": 3.0, "pause_ms": pause_s * 1000, **message}
-    wait_s = _number(filled, "wait_s", 0.0, 60.0)
-    pause_ms = _number(filled, "pause_ms", pauses.SHORTEST_S * 1000, pauses.LONGEST_S * 1000)
-    return LookRequest(method, is_urgent, wait_s, pause_ms)
+    return LookRequest(method, is_urgent, *_times({"pause_ms": pause_s * 1000, **message}))
 
 
 def _action(message: dict[str, Any]) -> ActionRequest:
@@ -65,6 +67,34 @@ def _action(message: dict[str, Any]) -> ActionRequest:
     if not isinstance(name, str) or name not in (*ACTIONS, RECORD_STEP):
         raise RequestError(_wrong("name", name))
     return ActionRequest(name, _number({"wait_s": 10.0, **message}, "wait_s", 0.0, 60.0))
+
+
+def _references(message: dict[str, Any]) -> GarbageRequest:
+    place = message.get("place")
+    if place is not None:
+        place = tuple(_integers(message, "place"))
+        if len(place) != PLACE_FIELDS:
+            raise RequestError(_wrong("place", place))
+    return GarbageRequest(place, None, *_times(message))
+
+
+def _proof(message: dict[str, Any]) -> GarbageRequest:
+    addresses, cycles = accumulate(_integers(message, "steps")), _integers(message, "cycles")
+    return GarbageRequest(None, dict(zip(addresses, cycles)), *_times(message))
+
+
+def _times(message: dict[str, Any]) -> tuple[float, float]:
+    """How long to wait for the main thread, in seconds, and how long a stop may be, in milliseconds."""
+    filled = {"wait_s": 3.0, "pause_ms": pauses.AUTOMATIC_S * 1000, **message}
+    lowest, highest = pauses.SHORTEST_S * 1000, pauses.LONGEST_S * 1000
+    return _number(filled, "wait_s", 0.0, 60.0), _number(filled, "pause_ms", lowest, highest)
+
+
+def _integers(message: dict[str, Any], name: str) -> list[int]:
+    values = message.get(name)
+    if not isinstance(values, list) or not all(type(value) is int and abs(value) <= _LARGEST for value in values):
+        raise RequestError(_wrong(name, type(values).__name__))
+    return values
 
 
 def _label(message: dict[str, Any]) -> str:
@@ -100,6 +130,8 @@ _READ: dict[Request, Callable[[dict[str, Any]], Any]] = {
     Request.LOOK: _look,
     Request.MARK: _label,
     Request.ACTION: _action,
+    Request.REFERENCES: _references,
+    Request.GARBAGE: _proof,
     Request.END: lambda _message: None,
     Request.BYE: lambda _message: None,
 }

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from itertools import pairwise
 from types import TracebackType
-from typing import TypeVar, Union
+from typing import TypeVar
 
 from gputui import __version__
 from gputui.errors import GputuiError
 from gputui.explain.memory.map_faults import without_faulty_map
 from gputui.explain.moment.disconnects import cause_and_remedy
+from gputui.explain.moment.probe_state import Message
+from gputui.model.attached.references import ReferencesPart
 from gputui.model.attached.target import (
     ActionName,
     ActionResult,
     Disconnect,
     DisconnectKind,
     Ending,
+    Garbage,
     Greeting,
     Look,
     Mark,
@@ -29,9 +33,9 @@ from gputui.model.attached.trace import RecordedTraces
 from gputui.protocol import frames
 from gputui.sources.probe.decode import DecodeError, decode, printable
 from gputui.sources.probe.exit_reason import exit_reason
+from gputui.sources.probe.references_message import references_part
 from gputui.sources.probe.step_message import recorded_traces
 
-Message = Union[Greeting, Statistics, Look, Mark, ActionResult, RecordedTraces]
 M = TypeVar("M", Greeting, Statistics, Look, Mark, ActionResult, RecordedTraces)
 
 _MESSAGES: dict[str, type[Message]] = {
@@ -40,10 +44,12 @@ _MESSAGES: dict[str, type[Message]] = {
     "look": Look,
     "mark": Mark,
     "action_result": ActionResult,
+    "garbage": Garbage,
 }
 STEP_WITHIN_S = 90.0
 """How long a recorded step may take to arrive."""
 _READ_BYTES = 256 * 1024
+LARGEST_PROOF_BYTES = frames.MAX_REQUEST_BYTES - 1024
 ANSWER_WITHIN_S = 10.0
 RESULT_WITHIN_S = 30.0
 """How long a probe that has answered may take for what it was asked: on a busy machine, looks take long."""
@@ -58,6 +64,8 @@ def message_of(message: dict[str, object]) -> Message | None:
     """
     if message["type"] == "step":
         return recorded_traces(message)
+    if message["type"] == "references":
+        return references_part(message)
     kind = _MESSAGES.get(str(message["type"]))
     decoded = None if kind is None else decode(kind, message)
     if isinstance(decoded, Look):
@@ -168,6 +176,23 @@ class ProbeClient:
         """Ask for an action; the probe gives up if the main thread does not come back to Python within `wait_s`."""
         self._send({"type": "action", "name": name.value, "wait_s": wait_s})
 
+    def ask_references(self, place: tuple[int, int, int, int] | None, pause_s: float) -> None:
+        """Ask for a part of what all Python objects refer to, read in a stop of this length: `ReferencesPart`."""
+        self._send({"type": "references", "place": place, "pause_ms": pause_s * 1000})
+
+    def ask_garbage(self, cycles: Mapping[int, int], pause_s: float) -> bool:
+        """Ask what `gc.collect()` would free of these objects, by address: `Garbage`; False if they are too many.
+
+        The number of an object is that of its cycle, or -1 - number if it is in none and one leads to it.
+        """
+        addresses = sorted(cycles)
+        steps = [address - before for before, address in pairwise([0, *addresses])]
+        message: dict[str, object] = {"type": "garbage", "steps": steps, "cycles": list(map(cycles.get, addresses))}
+        if len(frames.encode(message)) > LARGEST_PROOF_BYTES:
+            return False
+        self._send({**message, "pause_ms": pause_s * 1000})
+        return True
+
     def end_probe(self) -> None:
         """End a probe that was put into the running program; raises ProbeError if it refuses."""
         self._send({"type": "end"})
@@ -194,7 +219,8 @@ class ProbeClient:
             raise self._broken(str(error)) from error
         if decoded is None:
             raise self._refused(message)
-        self.on_message(message)
+        if not isinstance(decoded, ReferencesPart):  # addresses that say nothing afterwards
+            self.on_message(message)
         if isinstance(decoded, Greeting):
             decoded = self.greeting = replace(decoded, pid=self._pid)  # inside a container it has another PID
         return decoded

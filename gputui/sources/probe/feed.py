@@ -9,17 +9,20 @@ from contextlib import suppress
 from dataclasses import replace
 from queue import Empty, SimpleQueue
 
+from gputui.explain.memory.collection import likely_bytes
 from gputui.explain.memory.drivers import driver_facts
 from gputui.explain.memory.need import is_high_enough, moves
-from gputui.explain.moment.probe_state import ProbeState, after, moment_among
+from gputui.explain.moment.probe_state import Message, ProbeState, after, moment_among
 from gputui.explain.owners.earlier_names import is_well_named
 from gputui.model.attached.analysis import DriverFacts
 from gputui.model.attached.moment import Surroundings, TargetMoment
-from gputui.model.attached.target import ActionName, ActionResult, Disconnect, Greeting, Look, Statistics
+from gputui.model.attached.references import ReferencesPart
+from gputui.model.attached.target import ActionName, ActionResult, Disconnect, Garbage, Greeting, Look, Statistics
 from gputui.model.machine.snapshot import Snapshot
 from gputui.model.reading import Absent, Problem, ProblemKind
 from gputui.protocol.pauses import AUTOMATIC_S
-from gputui.sources.probe.client import Message, ProbeClient, ProbeError
+from gputui.sources.probe.client import ProbeClient, ProbeError
+from gputui.sources.probe.garbage import GarbageSearch
 from gputui.sources.probe.recorder import NO_RECORDER, Recorder
 from gputui.sources.probe.shared_pace import SharedPace
 from gputui.sources.procfs import ProcFs
@@ -38,8 +41,10 @@ NAME_GROWTH_EVERY_S = 60.0
 
 NAMES_WAIT_S = 3.0
 """How long a single look goes on to name what holds the memory."""
-GARBAGE_LOOKS_AT_MOST = 10
-"""So many more looks find out what only reference cycles keep, where that takes long."""
+GARBAGE_WITHIN_S = 20.0
+"""How long a single look waits for what only reference cycles keep."""
+GARBAGE_EVERY_S = 60.0
+"""Once in this time at most, a feed asks by itself what only reference cycles keep."""
 WATCH_S, STILL_S, WATCH_EVERY_S = 12.0, 3.0, 0.25
 """How long a single look watches memory move, how long where it does not move, and how often it asks for counters."""
 WATCHED_STEPS = 3
@@ -83,6 +88,12 @@ class TargetFeed:
         """When the next look on a change may be asked for (monotonic seconds)."""
         self._recorder = recorder
         recorder.listen_to(client)
+        self._garbage: GarbageSearch | None = None
+        """The question under way what `gc.collect()` would free."""
+        self._garbage_at, self._garbage_bytes = 0.0, 0
+        """When that was last asked (monotonic seconds), and the least that no variable has led to since."""
+        self._wants_garbage = False
+        """Whether somebody has asked for a look at everything."""
         self._state = ProbeState(client.greeting)
         self._thread = threading.Thread(target=self._run, name=f"gputui-feed-{client.greeting.pid}", daemon=True)
 
@@ -101,7 +112,7 @@ class TargetFeed:
 
     def look(self, how: str = "walk") -> None:
         """Ask for a look now; "scan" goes through all Python objects."""
-        self._requests.put(lambda client: client.ask_look(how))
+        self._requests.put(lambda client: self._ask_look(client, how))
 
     def mark(self, label: str) -> None:
         """Name this moment, for all viewers."""
@@ -121,7 +132,9 @@ class TargetFeed:
                 while not self._is_stopped:
                     self._send_requests(client)
                     began_s = time.thread_time()
-                    self._take(client, client.receive(PATIENCE_S), began_s)
+                    is_working = self._garbage is not None and self._garbage.is_working
+                    self._take(client, client.receive(0.0 if is_working else PATIENCE_S), began_s)
+                    self._take(client, self._found_garbage(), began_s)
         except ProbeError as error:
             self._deliver(ended=error.disconnect)
         finally:
@@ -136,6 +149,8 @@ class TargetFeed:
             request(client)
 
     def _take(self, client: ProbeClient, message: Message | None, began_s: float) -> None:
+        if isinstance(message, ReferencesPart):
+            message = self._garbage.take(message) if self._garbage else None
         if message is None:
             return
         self._state = after(self._state, message)
@@ -149,8 +164,12 @@ class TargetFeed:
             self._deliver()
             self._look_again_at = time.monotonic() + self._shared_pace.rest_s(time.thread_time() - began_s)
             self._await_change(client)
+            self._ask_for_garbage(client)
         elif isinstance(message, ActionResult):
             self._take_result(client, message)
+        elif isinstance(message, Garbage):
+            self._garbage = None
+            self._deliver()
 
     def _name_growth(self, client: ProbeClient, time_s: float) -> None:
         """Where the counters show growth that looks have not named, look at everything, in stops as short as usual."""
@@ -158,6 +177,24 @@ class TargetFeed:
         if self._look_pause_s is not None and self._automatic is not None and is_due and self._state.wants_look:
             self._named_growth_at = time_s
             client.ask_look(pause_s=self._look_pause_s)
+
+    def _ask_look(self, client: ProbeClient, how: str) -> None:
+        self._wants_garbage |= how == "scan"
+        client.ask_look(how)
+
+    def _ask_for_garbage(self, client: ProbeClient) -> None:
+        """Where no variable leads to some memory, find out whether a collection would free it; seldom, and if more."""
+        lost_bytes = likely_bytes(self._state.layouts.values())
+        self._garbage_bytes = min(self._garbage_bytes, lost_bytes)
+        is_time = time.monotonic() - self._garbage_at > GARBAGE_EVERY_S or not self._garbage_at
+        looks_by_itself = self._look_pause_s is not None and self._automatic is not None and not client.node
+        is_due = looks_by_itself and is_time and lost_bytes > self._garbage_bytes
+        if self._garbage is None and (is_due or self._wants_garbage):
+            self._wants_garbage, self._garbage_at, self._garbage_bytes = False, time.monotonic(), lost_bytes
+            self._garbage = GarbageSearch(client, self._look_pause_s or AUTOMATIC_S)
+
+    def _found_garbage(self) -> Garbage | None:
+        return self._garbage.work() if self._garbage is not None and self._garbage.is_working else None
 
     def _ask_action(self, client: ProbeClient, name: ActionName) -> None:
         if self._state.pending_action is None:
@@ -230,9 +267,8 @@ def one_moment(client: ProbeClient, snapshot: Snapshot, look_pause_s: float | No
         state = _named(client, state, look_pause_s)
     if not is_well_named(state.layouts.values()):
         state = after(state, client.look("scan"))
-    for _ in range(GARBAGE_LOOKS_AT_MOST):
-        if state.look and state.look.garbage and state.look.garbage.is_under_way:
-            state = after(state, client.look(""))  # the tensors are known: this goes on where the last one ended
+    if likely_bytes(state.layouts.values()):
+        state = with_garbage(client, state, look_pause_s or AUTOMATIC_S)
     state = _watched(client, state, look_pause_s)
     if client.node:
         return moment_among(state, surroundings_of_node(client.greeting, client.node))
@@ -255,6 +291,19 @@ def _named(client: ProbeClient, state: ProbeState, look_pause_s: float) -> Probe
 
 def _is_named_or_searched(state: ProbeState) -> bool:
     return is_well_named(state.layouts.values()) or all(layout.is_searched for layout in state.layouts.values())
+
+
+def with_garbage(client: ProbeClient, state: ProbeState, pause_s: float) -> ProbeState:
+    """The state with what `gc.collect()` would free, if that comes to be known in time."""
+    began, search = time.monotonic(), GarbageSearch(client, pause_s)
+    with suppress(ProbeError):  # the program may end meanwhile
+        while (left_s := began + GARBAGE_WITHIN_S - time.monotonic()) > 0 and state.garbage is None:
+            found = search.work() if search.is_working else None
+            message = found or client.receive(0.0 if search.is_working else left_s)
+            if isinstance(message, ReferencesPart):
+                message = search.take(message)
+            state = after(state, message) if message else state
+    return state
 
 
 def _watched(client: ProbeClient, state: ProbeState, look_pause_s: float | None) -> ProbeState:

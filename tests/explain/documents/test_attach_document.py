@@ -22,7 +22,7 @@ BATCH = Storage(HOST, 4096, 1000, Category.OTHER, "batch", "Tensor", (250,), "fl
 INVENTORY = Inventory((WEIGHT, BATCH), how="walk", is_of_one_moment=True)
 MAP = layout(segment(("live", 4), ("waits", 6), ("free", 10), slack=1000), segment(("free", 20), address=1 << 40))
 GREETING = Greeting(7, "python train.py", "3.12.3", "2.11.0+cu130", None, None, True, (TorchDevice(0, "GPU-a"),))
-LOOK = Look(1.0, (statistics(MAP),), settings(), MAP, INVENTORY, Cost(1.5, 2.0), garbage=Garbage())
+LOOK = Look(1.0, (statistics(MAP),), settings(), MAP, INVENTORY, Cost(1.5, 2.0))
 DRIVER = DriverFacts(2, 80 * 1024 * MIB, 700 * MIB, 558 * MIB)
 FALL = "reserved memory would fall from 40.0 MiB to 20.0 MiB. Not returned: 10.0 MiB stuck beside live blocks."
 UNREAD = Absent("insufficient permissions")

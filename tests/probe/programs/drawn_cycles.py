@@ -26,8 +26,11 @@ import torch
 from looking import print_json
 from torch import nn
 
+from gputui.explain.memory.unreachable import References
+from gputui.model.attached.references import ReferencesPart
+from gputui.probe.garbage.proof import proven
+from gputui.probe.garbage.references import Part, tensor_classes
 from gputui.probe.main_thread.isolation import isolated
-from gputui.probe.names import garbage
 from gputui.probe.pace.meter import Meter
 
 KEPT: list[object] = []
@@ -437,21 +440,26 @@ def draw(seed: int, only: str) -> list[str]:
     return names
 
 
-def forecast() -> tuple[list[garbage.Group], bool]:
-    """What a look says, in several stops of ten milliseconds."""
-    references, classes = garbage.References(), {id(torch.Tensor), id(nn.Parameter), id(OwnTensor)}
-    while references.read_part(classes, 10):
-        pass
-    assert not references.is_broken
-    (candidates,) = deque(references.unreachable(), maxlen=1)
-    return isolated(torch, partial(garbage.proven, torch, candidates, Meter(60)))
+def forecast() -> tuple[list[dict[str, object]], bool]:
+    """What is said, after several stops of ten milliseconds."""
+    references, place = References(), None
+    while True:
+        part = Part()
+        part.read(place, tensor_classes(torch), 10)
+        assert not part.is_broken
+        references.add(ReferencesPart(**{**vars(part), "reason": ""}))
+        place = part.next
+        if place is None:
+            break
+    (cycles,) = deque(references.cycles(), maxlen=1)
+    return isolated(torch, partial(proven, torch, cycles, Meter(60)))
 
 
-def bytes_of(groups: list[garbage.Group]) -> int:
+def bytes_of(groups: list[dict[str, object]]) -> int:
     """The sizes of the blocks, which may be larger than what was asked for."""
     segments = torch.cuda.memory._snapshot()["segments"]
     sizes = {block["address"]: block["size"] for segment in segments for block in segment["blocks"]}
-    return sum(sizes[address] for group in groups for part in group.parts for address, _ in part.storages)
+    return sum(sizes[address] for group in groups for address, _ in group["storages"])
 
 
 def try_one(seed: int, only: str) -> dict[str, object]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from gputui.explain.advice.situation import Situation
 from gputui.explain.advice.thresholds import PART_BYTES, TIGHT_SHARE
-from gputui.explain.memory.collection import collection_of
+from gputui.explain.memory.collection import Collection, collection_of
 from gputui.explain.owners.names import counted, family, listed, place
 from gputui.model.attached.analysis import Blocker
 from gputui.model.attached.finding import Finding
@@ -46,9 +46,14 @@ _OUTPUT = re.compile(r"Out\[(\d+)\]|_+\d*")
 _OPTIMIZER = re.compile(r"\.(param_groups|state)\[.*")
 
 
+def _collection(situation: Situation) -> Collection | None:
+    look = situation.moment.look
+    return collection_of(situation.moment.garbage, look.map if look else None, situation.device.index)
+
+
 def kept_by_exception(situation: Situation) -> Finding | None:
     """An exception keeps the local variables of every function it came through."""
-    collection = collection_of(situation.moment.look, situation.device.index)
+    collection = _collection(situation)
     collected = collection.addresses if collection else frozenset()
     blockers = [blocker for blocker in _kept(situation, EXCEPTIONS) if blocker.block.address not in collected]
     if not blockers:
@@ -114,7 +119,7 @@ def kept_by_optimizer(situation: Situation) -> Finding | None:
 
 def kept_by_cycle(situation: Situation) -> Finding | None:
     """Objects that refer to each other, and to which nothing else refers, wait for Python's garbage collector."""
-    collection = collection_of(situation.moment.look, situation.device.index)
+    collection = _collection(situation)
     blockers = _kept(situation, (Keeper.CYCLE,)) if collection is None else _at(situation, collection.addresses)
     if not blockers:
         return None

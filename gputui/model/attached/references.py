@@ -1,0 +1,25 @@
+"""What each of a program's Python objects refers to, by address: a part of it, as the probe has read it in one stop."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ReferencesPart:
+    """Of each object its address, how many references to it Python counts, and how many objects it refers to.
+
+    `referents` are the addresses of those, one object's after the other's; `tensors` are the numbers of objects in this
+    part that are tensors. `next` is where to go on, None after the last part. `reason` says why nothing was read.
+    `is_broken`: objects may have been passed over, as Python has moved them meanwhile; all has to be read again.
+    """
+
+    addresses: array[int]
+    counts: array[int]
+    lengths: array[int]
+    referents: array[int]
+    tensors: array[int]
+    next: tuple[int, int, int, int] | None
+    reason: str
+    is_broken: bool

@@ -1,0 +1,108 @@
+"""The references among all of Python's objects, by address, a part in each stop.
+
+Python runs between two stops. That does no harm: objects in a cycle that nobody can reach stay as they are, and what
+the viewer makes of all parts is proven in a last stop (`proof.py`).
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from array import array
+from collections.abc import Iterator
+from itertools import chain, compress, count
+from time import thread_time
+from typing import Any, NamedTuple
+
+from gputui.probe.garbage.going import held_in_two
+from gputui.probe.objects.torch_types import Torch
+
+OBJECTS_IN_TURN = 4_000
+"""So many objects are read before the time is looked at: 3 ms."""
+OVERLAP = 4_000
+"""The last object is looked for among so many before its place: others that were freed meanwhile have moved it."""
+_GENERATIONS = 3
+
+
+class Place(NamedTuple):
+    """How far the references are read: in Python's list of a generation, what comes later is newer.
+
+    `last` is the address of the object that was read last. `collections` is how often Python had collected all
+    generations, which moves objects from list to list: then all has to be read again.
+    """
+
+    generation: int
+    position: int
+    last: int
+    collections: int
+
+
+class Part:
+    """What was read in one stop, of each object: its address, its references counted by Python, what it refers to."""
+
+    def __init__(self) -> None:
+        self.addresses, self.counts = array("Q"), array("q")
+        self.lengths, self.referents = array("I"), array("Q")
+        """How many objects each of them refers to, and the addresses of those."""
+        self.tensors = array("I")
+        """Which of them are tensors, by their numbers in this part."""
+        self.next: Place | None = None
+        """Where to go on; None at the end."""
+        self.is_broken = False
+        """Whether objects may have been passed over."""
+
+    def read(self, place: Place | None, classes: set[int], limit_ms: float) -> None:
+        """Read the next objects, in a stop in which no garbage is collected; some, however little time there is.
+
+        `classes` are the ids of the classes of tensors.
+        """
+        ends_at = thread_time() + limit_ms / 1000
+        place = place or Place(0, 0, 0, _collections())
+        while place.generation < _GENERATIONS:
+            objects = gc.get_objects(generation=place.generation)
+            index = _index_after(objects, place)
+            self.is_broken = _collections() != place.collections or index is None
+            while index is not None and index < len(objects) and not self.is_broken:
+                self._read(objects[index : index + OBJECTS_IN_TURN], classes)
+                index += OBJECTS_IN_TURN
+                if thread_time() > ends_at and index < len(objects):
+                    self.next = place._replace(position=index, last=self.addresses[-1])
+                    return
+            if self.is_broken:
+                return
+            place = Place(place.generation + 1, 0, 0, place.collections)
+
+    def _read(self, part: list[Any], classes: set[int]) -> None:
+        held_here = held_in_two()
+        known = len(self.addresses)
+        self.addresses.extend(map(id, part))
+        self.counts.extend(map(held_here.__rsub__, map(sys.getrefcount, part)))
+        self.tensors.extend(compress(count(known), map(classes.__contains__, map(id, map(type, part)))))
+        referents = list(map(gc.get_referents, part))
+        self.lengths.extend(map(len, referents))
+        self.referents.extend(map(id, chain.from_iterable(referents)))
+
+
+def tensor_classes(torch: Torch) -> set[int]:
+    """The ids of the classes of tensors, those of the program included."""
+    found: dict[int, type] = {}
+    pending: list[type] = [torch.Tensor, torch.nn.Parameter]
+    while pending:
+        cls = pending.pop()
+        if id(cls) not in found:
+            found[id(cls)] = cls
+            pending += type.__subclasses__(cls)
+    return set(found)
+
+
+def _index_after(objects: list[Any], place: Place) -> int | None:
+    """Where the object comes that follows the last one; None if that is not found a little before its place."""
+    if not place.last:
+        return 0
+    first = max(0, place.position - OVERLAP)
+    before: Iterator[int] = map(id, objects[first : place.position])
+    return next((first + number + 1 for number, ident in enumerate(before) if ident == place.last), None)
+
+
+def _collections() -> int:
+    return int(gc.get_stats()[-1]["collections"])

@@ -1,0 +1,151 @@
+"""Answers a viewer that finds out what `gc.collect()` would free: reads a part of all references, or proves it."""
+
+from __future__ import annotations
+
+import sys
+from binascii import b2a_base64
+from functools import partial
+from time import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gputui.probe.looks.looks import IN_BACKWARD_S, uncut_ms
+from gputui.probe.looks.messages import encode_in_pieces, frame
+from gputui.probe.looks.stops import undisturbed
+from gputui.probe.main_thread import process
+from gputui.probe.main_thread.calls import MainThread, MainThreadCall
+from gputui.probe.pace.budget import LISTING_MS, RESERVE
+from gputui.probe.pace.meter import Meter
+from gputui.probe.viewers.actions import or_failure
+
+if TYPE_CHECKING:
+    from gputui.probe.garbage.references import Part, Place
+    from gputui.probe.objects.torch_types import Torch
+
+LISTS = 2
+"""A proof lists all objects and sorts out the candidates: about twice the time of the list alone."""
+BUSY = "Another viewer is asking for it."
+_NO_TORCH = "The program has not imported PyTorch yet."
+_INTERRUPTED = "A signal handler of the program interrupted it."
+_OTHERS_RUN = "This Python runs other threads beside a look."
+_TOO_LONG = "To list all Python objects would stop the program for about {:.0f} ms."
+_CHANGING = "A backward pass was under way, or a graph was too long for one stop."
+
+
+class GarbageRequest(NamedTuple):
+    """A part of the references from `place` on, None for the first; or, where there are `candidates`, a proof of them.
+
+    Those are the numbers of cycles, by the addresses of objects: see `proof.proven`.
+    """
+
+    place: tuple[int, int, int, int] | None
+    candidates: dict[int, int] | None
+    wait_s: float
+    pause_ms: float
+
+
+class GarbageReader:
+    """Answers one request at a time. Everything but the reading happens in the probe's thread."""
+
+    def __init__(self, main_thread: MainThread) -> None:
+        self._call: MainThreadCall[dict[str, Any]] = MainThreadCall(main_thread)
+        self._request: GarbageRequest | None = None
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a request was not answered yet."""
+        return self._request is not None
+
+    @property
+    def deadline(self) -> float | None:
+        """When (`perf_counter`) to ask `finished` again at the latest, None if nothing was asked for."""
+        return self._call.deadline
+
+    def begin(self, request: GarbageRequest) -> None:
+        """Read in the main thread or, if that is absent, in the probe's own."""
+        self._request = request
+        if reason := _why_not(request):
+            self._call.settle(not_known(request, reason))
+            return
+        from gputui.probe.garbage import proof, references  # noqa: F401 (the main thread need not wait for imports)
+
+        failed = partial(_failed, request)
+        self._call.begin(partial(_take, request), request.wait_s, failed, in_backward_s=IN_BACKWARD_S)
+
+    def finished(self) -> tuple[list[bytes], float] | None:
+        """The answer as the pieces of a frame once it is there, and what it has cost in seconds."""
+        request = self._request
+        answer = self._call.finished(partial(_take, request, in_turn=True)) if request else None
+        if answer is None:
+            return None
+        self._request = None
+        cost, part = answer.pop("cost"), answer.pop("part", None)
+        if part is not None:
+            answer.update(_encoded(part))
+        return frame(encode_in_pieces(answer)), max(cost.values(), default=0.0) / 1000
+
+    def leave(self) -> None:
+        """Drop what is under way: nobody waits for it."""
+        self._call.leave()
+        self._request = None
+
+
+def not_known(request: GarbageRequest, reason: str) -> dict[str, Any]:
+    """The answer where nothing was read."""
+    if request.candidates is None:
+        return {"type": "references", "reason": reason, "is_broken": False, "next": None, "cost": {}}
+    return {"type": "garbage", "time": time(), "groups": [], "reason": reason, "cost": {}}
+
+
+def _why_not(request: GarbageRequest) -> str:
+    if process.loaded_torch() is None:
+        return _NO_TORCH
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return _OTHERS_RUN
+    proof_ms = LISTS * sys.getallocatedblocks() * LISTING_MS
+    return _TOO_LONG.format(proof_ms) if proof_ms > uncut_ms(request.pause_ms) else ""
+
+
+def _failed(request: GarbageRequest, failure: str) -> dict[str, Any]:
+    return not_known(request, failure or _INTERRUPTED)
+
+
+def _take(request: GarbageRequest, *, in_turn: bool = False) -> dict[str, Any]:
+    """One stop, in the calling thread."""
+    answer = not_known(request, "")
+    torch, read = process.loaded_torch(), _read if request.candidates is None else _prove
+    if torch is None:
+        return not_known(request, _NO_TORCH)
+
+    def attempt() -> str:
+        return or_failure(partial(read, torch, request, answer), str)
+
+    def note() -> None:
+        answer["reason"] = attempt()
+
+    answer["cost"] = undisturbed(note, uncut_ms(request.pause_ms), in_turn=in_turn)
+    return answer
+
+
+def _read(torch: Torch, request: GarbageRequest, answer: dict[str, Any]) -> str:
+    from gputui.probe.garbage.references import Part, Place, tensor_classes
+
+    part = answer["part"] = Part()
+    part.read(Place(*request.place) if request.place else None, tensor_classes(torch), request.pause_ms / LISTS)
+    return ""
+
+
+def _prove(torch: Torch, request: GarbageRequest, answer: dict[str, Any]) -> str:
+    from gputui.probe.garbage.proof import proven
+    from gputui.probe.main_thread.isolation import isolated
+
+    meter = Meter(uncut_ms(request.pause_ms) * (1 - RESERVE) / 1000)
+    answer["groups"], is_whole = isolated(torch, partial(proven, torch, request.candidates or {}, meter))
+    return "" if is_whole else _CHANGING
+
+
+def _encoded(part: Part) -> dict[str, Any]:
+    """Its fields, with each array of numbers as base64 of their bytes in this machine's order."""
+    place: Place | None = part.next
+    names = ("addresses", "counts", "lengths", "referents", "tensors")
+    columns = {name: b2a_base64(getattr(part, name), newline=False).decode() for name in names}
+    return {**columns, "next": list(place) if place else None, "is_broken": part.is_broken}
