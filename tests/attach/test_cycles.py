@@ -8,13 +8,15 @@ import textwrap
 import pytest
 
 from gputui.explain.answer.answers import Answer
+from gputui.explain.memory.unreachable import Candidates
 from gputui.explain.moment.probe_state import ProbeState, after
-from gputui.model.attached.target import ActionName
+from gputui.model.attached.target import ActionName, Garbage
 from gputui.protocol.pauses import AUTOMATIC_S
 from gputui.sources.probe.feed import with_garbage
 from tests.attach.children import Python
 from tests.attach.command import attach
 from tests.attach.following import follow, of_kind
+from tests.hanging import HANGS_S
 
 BEGINNING = """
 import gputui.probe, functools, gc, torch
@@ -169,6 +171,17 @@ def test_the_action_says_what_was_predicted(cuda_python: Python):
     assert outcome is not None
     assert outcome.is_as_predicted
     assert "304 MiB predicted, 304 MiB of tensors freed on device 0" in outcome.sentences[0]
+
+
+def test_addresses_of_no_objects_are_nothing_to_free(cuda_python: Python):
+    child = cuda_python.fork(textwrap.dedent(BEGINNING + AWAKE))
+    child.expect("ready")
+    addresses = dict.fromkeys((1, 16, 4096, 2**47 - 16, 10**17), 0)
+    with child.attach() as client:
+        assert client.ask_garbage(Candidates(addresses, frozenset(addresses), dict(addresses)), AUTOMATIC_S)
+        found = next(message for message in iter(lambda: client.receive(HANGS_S), None) if isinstance(message, Garbage))
+        assert (found.groups, found.reason) == ((), "")
+        assert client.look().map is not None
 
 
 def test_automatic_looks_find_a_cycle_and_see_that_it_is_gone(cuda_python: Python):

@@ -9,6 +9,8 @@ import struct
 import sys
 import threading
 import time
+from array import array
+from binascii import b2a_base64
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -19,6 +21,7 @@ from gputui.model.attached.target import ActionResult, Greeting, Look, Statistic
 from gputui.protocol import frames
 from gputui.sources.probe.client import ProbeClient, ProbeError
 from gputui.sources.probe.decode import DecodeError, decode
+from gputui.sources.probe.references_message import references_part
 from tests.attach.children import LIMIT_S, REPOSITORY, Child, Python, as_another_user, wait_until
 from tests.attach.wire import HELLO, connected, frame
 from tests.hanging import POLL_S, Limit
@@ -66,6 +69,10 @@ GARBAGE = {
         HELLO + frame({"type": "action", "name": "collect", "wait_s": "1"}),
         "wait_s is '1'",
     ),
+    "a place of another form": (HELLO + frame({"type": "references", "place": [1]}), "place is"),
+    "a place that is no list": (HELLO + frame({"type": "references", "place": 7}), "place is 'int'"),
+    "objects that are no numbers": (HELLO + frame({"type": "garbage", "steps": ["1"]}), "steps is 'list'"),
+    "objects without types": (HELLO + frame({"type": "garbage", "steps": [1]}), "type_steps is 'NoneType'"),
     "a label that is not text": (HELLO + frame({"type": "mark", "label": [1]}), "label is '[1]'"),
 }
 
@@ -222,6 +229,45 @@ def _descriptors(child: Child) -> int:
 
 def _descriptors_of(viewers: int) -> int:
     return 3 + 3 + viewers  # the standard three, the listening socket and the waker's two sockets
+
+
+def column(kind: str, *numbers: int) -> str:
+    return b2a_base64(array(kind, numbers)).decode()
+
+
+PART = {
+    "type": "references",
+    "addresses": column("Q", 16),
+    "types": column("Q", 32),
+    "counts": column("q", 1),
+    "lengths": column("I", 2),
+    "referents": column("Q", 48, 64),
+    "next": [0, 1, 16, 2],
+    "reason": "",
+    "is_broken": False,
+    "stop_ms": 1.5,
+}
+WRONG_PARTS = {
+    "too few types": ({"types": ""}, "do not fit"),
+    "too few referents": ({"referents": column("Q", 48)}, "do not fit"),
+    "a tensor that is no object here": ({"tensors": column("I", 1)}, "do not fit"),
+    "half a number": ({"addresses": "AAAA"}, "addresses is no column"),
+    "a number for a column": ({"counts": 7}, "counts is no column"),
+    "no reason": ({"reason": None}, "a text"),
+    "a place of another form": ({"next": [1]}, "a list"),
+}
+
+
+def test_a_part_of_the_references_is_read() -> None:
+    part = references_part(PART)
+    assert [*part.addresses, *part.types, *part.counts, *part.referents] == [16, 32, 1, 48, 64]
+
+
+@pytest.mark.parametrize("name", WRONG_PARTS)
+def test_a_wrong_part_of_the_references_is_refused(name: str) -> None:
+    fields, expected = WRONG_PARTS[name]
+    with pytest.raises(DecodeError, match=expected):
+        references_part({**PART, **fields})
 
 
 WRONG = {

@@ -26,11 +26,13 @@ from gputui.sources.files.recording.reader import Recording
 from gputui.sources.files.recording.records import LookTaken
 from gputui.sources.files.torch_snapshot.snapshot import NoSnapshotError, open_snapshot
 from gputui.sources.probe.decode import DecodeError, decode
+from gputui.sources.probe.references_message import references_part
 from gputui.sources.probe.step_message import recorded_traces
 
 CORPUS = Path(__file__).parent / "corpus"
 MAX_SENTENCE = 300
 KINDS = {str(int(kind)).encode(): kind for kind in ChunkKind}
+READERS = {"step": recorded_traces, "references": references_part}
 MESSAGES = {"greeting": Greeting, "statistics": Statistics, "look": Look, "mark": Mark, "action_result": ActionResult}
 
 
@@ -95,8 +97,8 @@ def _chunk(kind: ChunkKind, text: bytes, number: int) -> bytes:
 
 def _message(payload: bytes) -> object:
     message = frames.decode(payload)
-    if message["type"] == "step":
-        return recorded_traces(message)
+    if message["type"] in READERS:
+        return READERS[message["type"]](message)
     kind = MESSAGES.get(str(message["type"]))
     return decode(kind, message) if kind else None
 

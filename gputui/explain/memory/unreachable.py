@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 from itertools import compress, count, repeat
 from operator import not_
+from typing import NamedTuple
 
 from gputui.model.attached.references import ReferencesPart
 
@@ -22,6 +23,16 @@ Cycles = dict[int, int]
 """The number of each object's cycle, by address; that of an object in none, which one leads to, is -1 - number."""
 
 
+class Candidates(NamedTuple):
+    """What is to be proven: objects that cycles alone may keep, beside the nodes of graphs that others hold."""
+
+    cycles: Cycles
+    nodes: frozenset[int]
+    """By their addresses."""
+    types: dict[int, int]
+    """The address of the type of each of all these objects."""
+
+
 class References:
     """What was read so far, in parts; belongs to one question."""
 
@@ -30,7 +41,9 @@ class References:
         """The number of each object, by address."""
         self._counts, self._referents, self._starts = array("q"), array("Q"), array("Q", [0])
         """By number: references from elsewhere, and where what the object refers to begins among all referents."""
+        self._types = array("Q")
         self._tensors: set[int] = set()
+        self._nodes: set[int] = set()
 
     @property
     def is_too_much(self) -> bool:
@@ -44,12 +57,14 @@ class References:
             if address in self._numbers:
                 continue
             self._numbers[address] = len(self._counts)
+            self._types.append(part.types[number])
             self._counts.append(part.counts[number])
             self._referents.extend(part.referents[ends[number] - part.lengths[number] : ends[number]])
             self._starts.append(len(self._referents))
         self._tensors.update(part.addresses[number] for number in part.tensors)
+        self._nodes.update(part.addresses[number] for number in part.nodes)
 
-    def cycles(self) -> Iterator[Cycles | None]:
+    def candidates(self) -> Iterator[Candidates | None]:
         """Find the cycles that nothing leads to from outside and that lead to tensors: the last item, after pieces."""
         for _ in self._subtract():
             yield None
@@ -71,9 +86,11 @@ class References:
             at: [left[other] for other in self._referents_of(number) if other in left] for number, at in left.items()
         }
         leading = _leading_to(self._tensors, referents)
-        yield _numbered(
-            {at: [other for other in held if other in leading] for at, held in referents.items() if at in leading}
+        cycles = _numbered(
+            {at: [to for to in held if to in leading] for at, held in referents.items() if at in leading}
         )
+        nodes = frozenset(self._nodes - cycles.keys())
+        yield Candidates(cycles, nodes, {at: self._types[self._numbers[at]] for at in (*cycles, *nodes)})
 
     def _subtract(self) -> Iterator[None]:
         """Replace referents by their numbers, a last one for all that are no objects here, and count them down."""

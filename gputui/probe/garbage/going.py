@@ -189,10 +189,9 @@ class Countdown:
         return nodes + [node for node in map(self._gradients.node, roots) if node is not None]
 
 
-def may_stay(torch: Torch, cls: type) -> bool:
-    """Whether objects of this class are tensors or nodes of a graph."""
-    is_node = "next_functions" in namespace_of(cls) and not issubclass(cls, torch._C._FunctionBase)
-    return is_node or issubclass(cls, torch.Tensor)
+def is_node(torch: Torch, cls: type) -> bool:
+    """Whether objects of this class are nodes of a graph that are made in C++."""
+    return "next_functions" in namespace_of(cls) and not issubclass(cls, torch._C._FunctionBase)
 
 
 class _Cpp:

@@ -9,12 +9,15 @@ from __future__ import annotations
 import gc
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from itertools import chain, compress
 from typing import Any
 
-from gputui.probe.garbage.going import Countdown, Going, may_stay
-from gputui.probe.names.cycles import closed_by, closing, is_of_program
+from gputui.probe.garbage.going import Countdown, Going
+from gputui.probe.garbage.references import tensor_classes
+from gputui.probe.names.cycles import classes_of, closing
 from gputui.probe.objects import plain
+from gputui.probe.objects.handles import Handle, objects_of
 from gputui.probe.objects.torch_types import Torch
 from gputui.probe.pace.meter import Meter
 
@@ -22,27 +25,28 @@ Group = dict[str, Any]
 """The fields of `gputui.model.attached.target.Cycles`."""
 
 
-def proven(torch: Torch, candidates: dict[int, int], meter: Meter) -> tuple[list[Group], bool]:
-    """What `gc.collect()` would free now, and whether there was time to find out.
+def proven(torch: Torch, cycles: Mapping[Handle, int], nodes: list[Handle], meter: Meter) -> tuple[list[Group], bool]:
+    """What `gc.collect()` would free of the objects in `cycles`, and whether there was time to find out.
 
-    `candidates` are the numbers of objects' cycles, by address; that of an object in none, which one leads to, is
-    `-1 - number`.
+    `cycles` has the number of each object's cycle; that of an object in none, which one leads to, is `-1 - number`.
+    `nodes` are those of graphs that are none of these objects.
     """
-    objects, staying = _listed(torch, candidates)
+    objects = [value for value in objects_of(list(cycles)) if value is not None]
+    numbers = {handle.address: number for handle, number in cycles.items()}
     closed = closed_part(objects)
     left = set(map(id, closed))
-    staying += [value for value in objects if id(value) not in left]
+    staying = [value for value in [*objects, *_tensors(torch), *objects_of(nodes)] if value is not None]
+    staying = [value for value in {id(value): value for value in staying}.values() if id(value) not in left]
     del objects
-    numbers = {ident: max(candidates[ident], -1 - candidates[ident]) for ident in left}
-    countdown = Countdown(torch, numbers, staying, meter)
+    countdown = Countdown(torch, {at: max(numbers[at], -1 - numbers[at]) for at in left}, staying, meter)
     taken: dict[int, list[Going]] = {}
     for storage in countdown.storages(closed):
         taken.setdefault(storage.group, []).append(storage)
-    cycles: dict[int, list[Any]] = {}
+    members: dict[int, list[Any]] = {}
     for value in closed:
-        if candidates[id(value)] in taken:
-            cycles.setdefault(candidates[id(value)], []).append(value)
-    return _described(cycles, taken), countdown.is_whole
+        if numbers[id(value)] in taken:
+            members.setdefault(numbers[id(value)], []).append(value)
+    return _described(members, taken), countdown.is_whole
 
 
 def closed_part(objects: list[Any]) -> list[Any]:
@@ -66,27 +70,22 @@ def _counted_from_outside(objects: list[Any]) -> list[int]:
     return [count - held_here - inside[id(value)] for count, value in zip(map(sys.getrefcount, objects), objects)]
 
 
-def _listed(torch: Torch, candidates: dict[int, int]) -> tuple[list[Any], list[Any]]:
-    """The candidates, and the tensors and nodes of graphs that are none."""
-    objects = gc.get_objects()
-    are_candidates = list(map(candidates.__contains__, map(id, objects)))
-    classes = list(map(type, objects))
-    lead_on = {ident: may_stay(torch, cls) for ident, cls in dict(zip(map(id, classes), classes)).items()}
-    others = compress(objects, map(lead_on.__getitem__, map(id, classes)))
-    staying = [value for value in others if id(value) not in candidates]
-    return list(compress(objects, are_candidates)), staying
+def _tensors(torch: Torch) -> list[Any]:
+    """All tensors: each refers to its class."""
+    classes = tensor_classes(torch)
+    referrers = gc.get_referrers(*classes)
+    return list(compress(referrers, map(set(map(id, classes)).__contains__, map(id, map(type, referrers)))))
 
 
 def _described(cycles: dict[int, list[Any]], taken: dict[int, list[Going]]) -> list[Group]:
     """Cycles of one kind as one group for each device."""
-    found: dict[tuple[int, str], Group] = {}
+    found: dict[tuple[int, int, str], Group] = {}
     for number, storages in taken.items():
         cycle = cycles[number]
-        kind = closed_by(cycle) or plain.type_name(cycle[0])
-        cls = type(next(filter(is_of_program, cycle), cycle[0]))
+        cls, how = classes_of(cycle)[0], closing(cycle)
         for device in dict.fromkeys(storage.device for storage in storages):
-            described = {"type": plain.class_name(cls), "count": 0, "closed_by": closing(cycle), "storages": []}
-            group = found.setdefault((device, kind), {"device": device, **described})
+            described = {"type": plain.class_name(cls), "count": 0, "closed_by": how, "storages": []}
+            group = found.setdefault((device, id(cls), how), {"device": device, **described})
             group["count"] += sum(type(value) is cls for value in cycle)
             group["storages"] += [[at.address, at.size_bytes] for at in storages if at.device == device]
     return list(found.values())

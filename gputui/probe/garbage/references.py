@@ -14,13 +14,15 @@ from itertools import chain, compress, count
 from time import thread_time
 from typing import Any, NamedTuple
 
-from gputui.probe.garbage.going import held_in_two
+from gputui.probe.garbage.going import held_in_two, is_node
 from gputui.probe.objects.torch_types import Torch
 
 OBJECTS_IN_TURN = 4_000
 """So many objects are read before the time is looked at: 3 ms."""
 OVERLAP = 4_000
 """The last object is looked for among so many before its place: others that were freed meanwhile have moved it."""
+READ_FOR_A_LIST = 4
+"""A part takes so many times as long as its list."""
 _GENERATIONS = 3
 
 
@@ -38,53 +40,64 @@ class Place(NamedTuple):
 
 
 class Part:
-    """What was read in one stop, of each object: its address, its references counted by Python, what it refers to."""
+    """What was read in one stop, of each object: where it is, its references counted by Python, what it refers to."""
 
     def __init__(self) -> None:
-        self.addresses, self.counts = array("Q"), array("q")
+        self.addresses, self.types = array("Q"), array("Q")
+        """Of each object and of its type."""
+        self.counts = array("q")
         self.lengths, self.referents = array("I"), array("Q")
         """How many objects each of them refers to, and the addresses of those."""
-        self.tensors = array("I")
-        """Which of them are tensors, by their numbers in this part."""
+        self.tensors, self.nodes = array("I"), array("I")
+        """Which of them are tensors, and nodes of graphs, by their numbers in this part."""
         self.next: Place | None = None
         """Where to go on; None at the end."""
         self.is_broken = False
         """Whether objects may have been passed over."""
 
-    def read(self, place: Place | None, classes: set[int], limit_ms: float) -> None:
+    def read(self, torch: Torch, place: Place | None, limit_ms: float, longest_ms: float) -> None:
         """Read the next objects, in a stop in which no garbage is collected; some, however little time there is.
 
-        `classes` are the ids of the classes of tensors.
+        Each stop lists a whole generation. Where that takes most of `limit_ms`, more is read, up to `longest_ms`: so
+        fewer stops are needed.
         """
-        ends_at = thread_time() + limit_ms / 1000
+        tensors = set(map(id, tensor_classes(torch)))
+        began = thread_time()
         place = place or Place(0, 0, 0, _collections())
         while place.generation < _GENERATIONS:
+            began_list = thread_time()
             objects = gc.get_objects(generation=place.generation)
+            limit_s = min(max(limit_ms / 1000, READ_FOR_A_LIST * (thread_time() - began_list)), longest_ms / 1000)
             index = _index_after(objects, place)
             self.is_broken = _collections() != place.collections or index is None
             while index is not None and index < len(objects) and not self.is_broken:
-                self._read(objects[index : index + OBJECTS_IN_TURN], classes)
+                self._read(torch, objects[index : index + OBJECTS_IN_TURN], tensors)
                 index += OBJECTS_IN_TURN
-                if thread_time() > ends_at and index < len(objects):
+                if thread_time() - began > limit_s and index < len(objects):
                     self.next = place._replace(position=index, last=self.addresses[-1])
                     return
             if self.is_broken:
                 return
             place = Place(place.generation + 1, 0, 0, place.collections)
 
-    def _read(self, part: list[Any], classes: set[int]) -> None:
+    def _read(self, torch: Torch, part: list[Any], tensors: set[int]) -> None:
         held_here = held_in_two()
         known = len(self.addresses)
         self.addresses.extend(map(id, part))
         self.counts.extend(map(held_here.__rsub__, map(sys.getrefcount, part)))
-        self.tensors.extend(compress(count(known), map(classes.__contains__, map(id, map(type, part)))))
+        classes = list(map(type, part))
+        kinds = array("Q", map(id, classes))
+        nodes = {kind for kind, cls in dict(zip(kinds, classes)).items() if is_node(torch, cls)}
+        self.types.extend(kinds)
+        self.tensors.extend(compress(count(known), map(tensors.__contains__, kinds)))
+        self.nodes.extend(compress(count(known), map(nodes.__contains__, kinds)))
         referents = list(map(gc.get_referents, part))
         self.lengths.extend(map(len, referents))
         self.referents.extend(map(id, chain.from_iterable(referents)))
 
 
-def tensor_classes(torch: Torch) -> set[int]:
-    """The ids of the classes of tensors, those of the program included."""
+def tensor_classes(torch: Torch) -> list[type]:
+    """The classes of tensors, those of the program included."""
     found: dict[int, type] = {}
     pending: list[type] = [torch.Tensor, torch.nn.Parameter]
     while pending:
@@ -92,7 +105,7 @@ def tensor_classes(torch: Torch) -> set[int]:
         if id(cls) not in found:
             found[id(cls)] = cls
             pending += type.__subclasses__(cls)
-    return set(found)
+    return list(found.values())
 
 
 def _index_after(objects: list[Any], place: Place) -> int | None:

@@ -74,7 +74,7 @@ def closed_by(objects: Iterable[AnyObject]) -> str:
     for value in objects:
         label = _label(value)
         if label:
-            told[plain.module_name(type(value)).partition(".")[0] == "torch"][label] = None
+            told[_is_of_torch(type(value))][label] = None
     return ", ".join(list(told[False] or told[True])[:NAMED_AT_MOST])
 
 
@@ -82,7 +82,7 @@ def closing(cycle: list[Any]) -> str:
     """How the references go around: "hook (train.py:14) refers to the Net that holds it"."""
     functions = [_label(value) for value in cycle if type(value) is FunctionType]
     frames = [value.f_code.co_name for value in cycle if type(value) is FrameType]
-    classes = list(dict.fromkeys(plain.type_name(value) for value in cycle if is_of_program(value)))
+    classes = [plain.class_name(cls) for cls in classes_of(cycle) if _says_who(cls)]
     if frames and any(issubclass(type(value), BaseException) for value in cycle):
         return f"an exception, and a variable of {frames[0]}() that holds it"
     if frames:
@@ -96,9 +96,28 @@ def closing(cycle: list[Any]) -> str:
     return f"{classes[0] if classes else f'a {plain.type_name(cycle[0])}'} refers to itself"
 
 
-def is_of_program(value: AnyObject) -> bool:
-    """Whether an object says who made the cycle: one of a class that is neither Python's own nor a plain container."""
-    return bool(_label(value)) and type(value) is not FunctionType and type(value) is not FrameType
+def classes_of(cycle: list[Any]) -> list[type]:
+    """The classes of the objects in a cycle, first those that say who made it: the program's own, then PyTorch's."""
+    classes = list({id(type(value)): type(value) for value in cycle}.values())
+    return sorted(classes, key=lambda cls: (not _says_who(cls), _is_of_python(cls), _is_of_torch(cls)))
+
+
+def _says_who(cls: type) -> bool:
+    """Whether a class is neither Python's own nor a plain container."""
+    passed_over = (*_PLAIN_PARTS, FunctionType, FrameType)
+    return not plain.is_one_of(cls, passed_over) and not issubclass(cls, (*_SHARED, dict, list))
+
+
+def _is_of_torch(cls: type) -> bool:
+    return _package(cls) == "torch"
+
+
+def _is_of_python(cls: type) -> bool:
+    return _package(cls) in getattr(sys, "stdlib_module_names", ())
+
+
+def _package(cls: type) -> str:
+    return plain.module_name(cls).partition(".")[0]
 
 
 def tensors_below(torch: Torch, objects: list[Any]) -> list[Tensor]:
@@ -139,9 +158,7 @@ def _label(value: AnyObject) -> str:
         return _of_code(value.__code__, value.__code__.co_firstlineno)
     if cls is FrameType:
         return f"the frame of {_of_code(value.f_code, value.f_lineno)}"
-    if plain.is_one_of(cls, _PLAIN_PARTS) or issubclass(cls, (*_SHARED, dict, list)):
-        return ""
-    return plain.class_name(cls)
+    return plain.class_name(cls) if _says_who(cls) else ""
 
 
 def _of_code(code: Any, line: int | None) -> str:  # noqa: ANN401

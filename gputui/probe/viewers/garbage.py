@@ -13,7 +13,7 @@ from gputui.probe.looks.messages import encode_in_pieces, frame
 from gputui.probe.looks.stops import undisturbed
 from gputui.probe.main_thread import process
 from gputui.probe.main_thread.calls import MainThread, MainThreadCall
-from gputui.probe.pace.budget import LISTING_MS, RESERVE
+from gputui.probe.pace.budget import LISTING_MS
 from gputui.probe.pace.meter import Meter
 from gputui.probe.viewers.actions import or_failure
 
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
     from gputui.probe.garbage.references import Part, Place
     from gputui.probe.objects.torch_types import Torch
 
-LISTS = 2
-"""A proof lists all objects and sorts out the candidates: about twice the time of the list alone."""
 BUSY = "Another viewer is asking for it."
 _NO_TORCH = "The program has not imported PyTorch yet."
 _INTERRUPTED = "A signal handler of the program interrupted it."
 _OTHERS_RUN = "This Python runs other threads beside a look."
 _TOO_LONG = "To list all Python objects would stop the program for about {:.0f} ms."
+_FREEING = "The program was freeing an object."
 _CHANGING = "A backward pass was under way, or a graph was too long for one stop."
 
 
 class GarbageRequest(NamedTuple):
-    """A part of the references from `place` on, None for the first; or, where there are `candidates`, a proof of them.
+    """A part of the references from `place` on, None for the first; or, where there are `cycles`, a proof of them.
 
-    Those are the numbers of cycles, by the addresses of objects: see `proof.proven`.
+    `cycles` and `nodes` are as in `proof.proven`, each object by its address and that of its type.
     """
 
     place: tuple[int, int, int, int] | None
-    candidates: dict[int, int] | None
+    cycles: dict[tuple[int, int], int] | None
+    nodes: list[tuple[int, int]]
     wait_s: float
     pause_ms: float
 
@@ -80,7 +80,7 @@ class GarbageReader:
         self._request = None
         cost, part = answer.pop("cost"), answer.pop("part", None)
         if part is not None:
-            answer.update(_encoded(part))
+            answer.update(_encoded(part), stop_ms=cost["pause_ms"])
         return frame(encode_in_pieces(answer)), max(cost.values(), default=0.0) / 1000
 
     def leave(self) -> None:
@@ -91,8 +91,8 @@ class GarbageReader:
 
 def not_known(request: GarbageRequest, reason: str) -> dict[str, Any]:
     """The answer where nothing was read."""
-    if request.candidates is None:
-        return {"type": "references", "reason": reason, "is_broken": False, "next": None, "cost": {}}
+    if request.cycles is None:
+        return {"type": "references", "reason": reason, "is_broken": False, "next": None, "stop_ms": 0.0, "cost": {}}
     return {"type": "garbage", "time": time(), "groups": [], "reason": reason, "cost": {}}
 
 
@@ -101,8 +101,8 @@ def _why_not(request: GarbageRequest) -> str:
         return _NO_TORCH
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
         return _OTHERS_RUN
-    proof_ms = LISTS * sys.getallocatedblocks() * LISTING_MS
-    return _TOO_LONG.format(proof_ms) if proof_ms > uncut_ms(request.pause_ms) else ""
+    list_ms = sys.getallocatedblocks() * LISTING_MS
+    return _TOO_LONG.format(list_ms) if list_ms > uncut_ms(request.pause_ms) / 2 else ""
 
 
 def _failed(request: GarbageRequest, failure: str) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def _failed(request: GarbageRequest, failure: str) -> dict[str, Any]:
 def _take(request: GarbageRequest, *, in_turn: bool = False) -> dict[str, Any]:
     """One stop, in the calling thread."""
     answer = not_known(request, "")
-    torch, read = process.loaded_torch(), _read if request.candidates is None else _prove
+    torch, read = process.loaded_torch(), _read if request.cycles is None else _prove
     if torch is None:
         return not_known(request, _NO_TORCH)
 
@@ -127,25 +127,33 @@ def _take(request: GarbageRequest, *, in_turn: bool = False) -> dict[str, Any]:
 
 
 def _read(torch: Torch, request: GarbageRequest, answer: dict[str, Any]) -> str:
-    from gputui.probe.garbage.references import Part, Place, tensor_classes
+    from gputui.probe.garbage.references import Part, Place
 
     part = answer["part"] = Part()
-    part.read(Place(*request.place) if request.place else None, tensor_classes(torch), request.pause_ms / LISTS)
+    part.read(
+        torch, Place(*request.place) if request.place else None, request.pause_ms / 2, uncut_ms(request.pause_ms) * 0.7
+    )
     return ""
 
 
 def _prove(torch: Torch, request: GarbageRequest, answer: dict[str, Any]) -> str:
     from gputui.probe.garbage.proof import proven
     from gputui.probe.main_thread.isolation import isolated
+    from gputui.probe.objects import stacks
+    from gputui.probe.objects.handles import Handle
 
-    meter = Meter(uncut_ms(request.pause_ms) * (1 - RESERVE) / 1000)
-    answer["groups"], is_whole = isolated(torch, partial(proven, torch, request.candidates or {}, meter))
+    if stacks.is_freeing(stacks.running()):
+        return _FREEING
+    meter = Meter(uncut_ms(request.pause_ms) / 1000)
+    cycles = {Handle(*at): number for at, number in (request.cycles or {}).items()}
+    nodes = [Handle(*at) for at in request.nodes]
+    answer["groups"], is_whole = isolated(torch, partial(proven, torch, cycles, nodes, meter))
     return "" if is_whole else _CHANGING
 
 
 def _encoded(part: Part) -> dict[str, Any]:
     """Its fields, with each array of numbers as base64 of their bytes in this machine's order."""
     place: Place | None = part.next
-    names = ("addresses", "counts", "lengths", "referents", "tensors")
+    names = ("addresses", "types", "counts", "lengths", "referents", "tensors", "nodes")
     columns = {name: b2a_base64(getattr(part, name), newline=False).decode() for name in names}
     return {**columns, "next": list(place) if place else None, "is_broken": part.is_broken}

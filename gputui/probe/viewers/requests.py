@@ -75,12 +75,15 @@ def _references(message: dict[str, Any]) -> GarbageRequest:
         place = tuple(_integers(message, "place"))
         if len(place) != PLACE_FIELDS:
             raise RequestError(_wrong("place", place))
-    return GarbageRequest(place, None, *_times(message))
+    return GarbageRequest(place, None, [], *_times(message))
 
 
 def _proof(message: dict[str, Any]) -> GarbageRequest:
-    addresses, cycles = accumulate(_integers(message, "steps")), _integers(message, "cycles")
-    return GarbageRequest(None, dict(zip(addresses, cycles)), *_times(message))
+    addresses, types = accumulate(_integers(message, "steps")), accumulate(_integers(message, "type_steps"))
+    nodes = zip(_integers(message, "nodes"), _integers(message, "node_types"))
+    return GarbageRequest(
+        None, dict(zip(zip(addresses, types), _integers(message, "cycles"))), list(nodes), *_times(message)
+    )
 
 
 def _times(message: dict[str, Any]) -> tuple[float, float]:

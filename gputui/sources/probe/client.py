@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from types import TracebackType
 from typing import TypeVar
 
 from gputui import __version__
 from gputui.errors import GputuiError
 from gputui.explain.memory.map_faults import without_faulty_map
+from gputui.explain.memory.unreachable import Candidates
 from gputui.explain.moment.disconnects import cause_and_remedy
 from gputui.explain.moment.probe_state import Message
 from gputui.model.attached.references import ReferencesPart
@@ -71,6 +72,11 @@ def message_of(message: dict[str, object]) -> Message | None:
     if isinstance(decoded, Look):
         return without_faulty_map(decoded)
     return without_faulty_map(decoded) if isinstance(decoded, ActionResult) else decoded
+
+
+def _steps(numbers: Iterable[int]) -> list[int]:
+    """Each number as its distance from the one before, which takes fewer digits."""
+    return [number - before for before, number in pairwise(chain([0], numbers))]
 
 
 class ProbeError(GputuiError):
@@ -180,14 +186,17 @@ class ProbeClient:
         """Ask for a part of what all Python objects refer to, read in a stop of this length: `ReferencesPart`."""
         self._send({"type": "references", "place": place, "pause_ms": pause_s * 1000})
 
-    def ask_garbage(self, cycles: Mapping[int, int], pause_s: float) -> bool:
-        """Ask what `gc.collect()` would free of these objects, by address: `Garbage`; False if they are too many.
-
-        The number of an object is that of its cycle, or -1 - number if it is in none and one leads to it.
-        """
-        addresses = sorted(cycles)
-        steps = [address - before for before, address in pairwise([0, *addresses])]
-        message: dict[str, object] = {"type": "garbage", "steps": steps, "cycles": list(map(cycles.get, addresses))}
+    def ask_garbage(self, asked: Candidates, pause_s: float) -> bool:
+        """Ask what `gc.collect()` would free of some objects: `Garbage`; False if they are too many."""
+        addresses, nodes = sorted(asked.cycles), sorted(asked.nodes)
+        message: dict[str, object] = {
+            "type": "garbage",
+            "steps": _steps(addresses),
+            "type_steps": _steps(map(asked.types.__getitem__, addresses)),
+            "cycles": list(map(asked.cycles.__getitem__, addresses)),
+            "nodes": nodes,
+            "node_types": list(map(asked.types.__getitem__, nodes)),
+        }
         if len(frames.encode(message)) > LARGEST_PROOF_BYTES:
             return False
         self._send({**message, "pause_ms": pause_s * 1000})

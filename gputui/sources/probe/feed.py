@@ -16,7 +16,6 @@ from gputui.explain.moment.probe_state import Message, ProbeState, after, moment
 from gputui.explain.owners.earlier_names import is_well_named
 from gputui.model.attached.analysis import DriverFacts
 from gputui.model.attached.moment import Surroundings, TargetMoment
-from gputui.model.attached.references import ReferencesPart
 from gputui.model.attached.target import ActionName, ActionResult, Disconnect, Garbage, Greeting, Look, Statistics
 from gputui.model.machine.snapshot import Snapshot
 from gputui.model.reading import Absent, Problem, ProblemKind
@@ -134,7 +133,6 @@ class TargetFeed:
                     began_s = time.thread_time()
                     is_working = self._garbage is not None and self._garbage.is_working
                     self._take(client, client.receive(0.0 if is_working else PATIENCE_S), began_s)
-                    self._take(client, self._found_garbage(), began_s)
         except ProbeError as error:
             self._deliver(ended=error.disconnect)
         finally:
@@ -149,8 +147,8 @@ class TargetFeed:
             request(client)
 
     def _take(self, client: ProbeClient, message: Message | None, began_s: float) -> None:
-        if isinstance(message, ReferencesPart):
-            message = self._garbage.take(message) if self._garbage else None
+        if self._garbage is not None:
+            message = self._garbage.follow(message)
         if message is None:
             return
         self._state = after(self._state, message)
@@ -190,11 +188,9 @@ class TargetFeed:
         looks_by_itself = self._look_pause_s is not None and self._automatic is not None and not client.node
         is_due = looks_by_itself and is_time and lost_bytes > self._garbage_bytes
         if self._garbage is None and (is_due or self._wants_garbage):
+            pause_s = self._look_pause_s or AUTOMATIC_S
+            self._garbage = GarbageSearch(client, pause_s, is_asked_for=self._wants_garbage)
             self._wants_garbage, self._garbage_at, self._garbage_bytes = False, time.monotonic(), lost_bytes
-            self._garbage = GarbageSearch(client, self._look_pause_s or AUTOMATIC_S)
-
-    def _found_garbage(self) -> Garbage | None:
-        return self._garbage.work() if self._garbage is not None and self._garbage.is_working else None
 
     def _ask_action(self, client: ProbeClient, name: ActionName) -> None:
         if self._state.pending_action is None:
@@ -295,13 +291,10 @@ def _is_named_or_searched(state: ProbeState) -> bool:
 
 def with_garbage(client: ProbeClient, state: ProbeState, pause_s: float) -> ProbeState:
     """The state with what `gc.collect()` would free, if that comes to be known in time."""
-    began, search = time.monotonic(), GarbageSearch(client, pause_s)
+    began, search = time.monotonic(), GarbageSearch(client, pause_s, is_asked_for=True)
     with suppress(ProbeError):  # the program may end meanwhile
         while (left_s := began + GARBAGE_WITHIN_S - time.monotonic()) > 0 and state.garbage is None:
-            found = search.work() if search.is_working else None
-            message = found or client.receive(0.0 if search.is_working else left_s)
-            if isinstance(message, ReferencesPart):
-                message = search.take(message)
+            message = search.follow(client.receive(0.0 if search.is_working else left_s))
             state = after(state, message) if message else state
     return state
 

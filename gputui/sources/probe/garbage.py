@@ -5,71 +5,97 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from gputui.explain.memory.unreachable import Cycles, References
+from gputui.explain.memory.unreachable import Candidates, References
+from gputui.explain.moment.probe_state import Message
 from gputui.model.attached.references import ReferencesPart
 from gputui.model.attached.target import Garbage
 from gputui.sources.probe.client import ProbeClient
 
 TRIES = 3
-"""How often all references are read, if Python collects its garbage meanwhile."""
+"""How often it is tried, where Python collects its garbage meanwhile or a proof takes too long."""
 PIECES_S = 0.05
 """So long one call of `work` takes about."""
+AUTOMATIC_MS, ASKED_FOR_MS = 500.0, 10_000.0
+"""For how long one question stops the program, all stops together: by itself, and where somebody has asked."""
+_TOO_LONG = "It would stop the program for more than {:g} s, in many stops{}."
+_ASK = ": a scan (s) goes on to the end"
 _COLLECTED = "Python was collecting garbage meanwhile."
 _TOO_MANY_OBJECTS = "The program has too many Python objects."
 _TOO_MANY_CANDIDATES = "Too many objects may be kept by cycles alone to prove it in one stop."
 
 
 class GarbageSearch:
-    """`pause_s` is how long one stop of the program may take. Call `take` with each part, then `work` until it ends."""
+    """`pause_s` is how long one stop of the program may take. Call `follow` until it returns `Garbage`."""
 
-    def __init__(self, client: ProbeClient, pause_s: float) -> None:
+    def __init__(self, client: ProbeClient, pause_s: float, *, is_asked_for: bool) -> None:
         self._client = client
+        self._is_asked_for = is_asked_for
+        self._stopped_ms = 0.0
         self._pause_s = pause_s
         self._references = References()
-        self._work: Iterator[Cycles | None] | None = None
+        self._work: Iterator[Candidates | None] | None = None
+        self._candidates: Candidates | None = None
+        """What is to be proven."""
         self._tries = 1
-        self.is_under_way = True
-        """False once the probe was asked for a proof, or `take` or `work` has returned a reason."""
         client.ask_references(None, pause_s)
 
     @property
     def is_working(self) -> bool:
-        """Whether all references are read: then `work` is to be called."""
+        """Whether there is something to do while no message comes."""
         return self._work is not None
 
-    def take(self, part: ReferencesPart) -> Garbage | None:
-        """Go on after one part; returns why it is not known, if it ends here."""
+    def follow(self, message: Message | None) -> Message | None:
+        """Go on after one message of the probe, or None if none has come; returns what that is for others.
+
+        That is `Garbage` once what would be freed is known, or why it is not.
+        """
+        if isinstance(message, ReferencesPart):
+            return self._take_part(message)
+        if isinstance(message, Garbage):
+            return message if not message.reason or not self._tries_again() else self._ask_for_proof()
+        return self._find() if message is None and self._work else message
+
+    def _take_part(self, part: ReferencesPart) -> Garbage | None:
         if part.reason:
             return self._ended(part.reason)
+        self._stopped_ms += part.stop_ms
+        most_ms = ASKED_FOR_MS if self._is_asked_for else AUTOMATIC_MS
+        if self._stopped_ms > most_ms and part.next is not None:
+            return self._ended(_TOO_LONG.format(most_ms / 1000, "" if self._is_asked_for else _ASK))
         if part.is_broken:
-            self._references, self._tries = References(), self._tries + 1
-            if self._tries > TRIES:
+            if not self._tries_again():
                 return self._ended(_COLLECTED)
+            self._references = References()
             self._client.ask_references(None, self._pause_s)
             return None
         self._references.add(part)
         if self._references.is_too_much:
             return self._ended(_TOO_MANY_OBJECTS)
         if part.next is None:
-            self._work = self._references.cycles()
+            self._work = self._references.candidates()
         else:
             self._client.ask_references(part.next, self._pause_s)
         return None
 
-    def work(self) -> Garbage | None:
+    def _find(self) -> Garbage | None:
         """Find cycles for a moment; returns what is known if no proof is needed."""
         ends_at = time.monotonic() + PIECES_S
-        for cycles in self._work or ():
-            if cycles is not None:
-                self._work, self.is_under_way = None, False
-                if not cycles:
-                    return Garbage(time.time())
-                is_asked = self._client.ask_garbage(cycles, self._pause_s)
-                return None if is_asked else self._ended(_TOO_MANY_CANDIDATES)
+        for found in self._work or ():
+            if found is not None:
+                self._work, self._candidates, self._references = None, found, References()
+                return self._ask_for_proof() if found.cycles else Garbage(time.time())
             if time.monotonic() > ends_at:
                 break
         return None
 
+    def _ask_for_proof(self) -> Garbage | None:
+        is_asked = self._candidates and self._client.ask_garbage(self._candidates, self._pause_s)
+        return None if is_asked else self._ended(_TOO_MANY_CANDIDATES)
+
+    def _tries_again(self) -> bool:
+        self._tries += 1
+        return self._tries <= TRIES
+
     def _ended(self, reason: str) -> Garbage:
-        self._work, self.is_under_way = None, False
+        self._work = None
         return Garbage(time.time(), reason=reason)

@@ -15,6 +15,7 @@ class _Fields:
     next: tuple[int, int, int, int] | None
     reason: str
     is_broken: bool
+    stop_ms: float
 
 
 def references_part(message: dict[str, object]) -> ReferencesPart:
@@ -22,17 +23,22 @@ def references_part(message: dict[str, object]) -> ReferencesPart:
     fields = decode(_Fields, message)
     part = ReferencesPart(
         addresses=_column(message, "addresses", "Q"),
+        types=_column(message, "types", "Q"),
         counts=_column(message, "counts", "q"),
         lengths=_column(message, "lengths", "I"),
         referents=_column(message, "referents", "Q"),
         tensors=_column(message, "tensors", "I"),
+        nodes=_column(message, "nodes", "I"),
         next=fields.next,
         reason=fields.reason,
         is_broken=fields.is_broken,
+        stop_ms=fields.stop_ms,
     )
     objects = len(part.addresses)
-    is_whole = len(part.counts) == len(part.lengths) == objects and sum(part.lengths) == len(part.referents)
-    if not is_whole or any(number >= objects for number in part.tensors):
+    is_whole = len(part.types) == len(part.counts) == len(part.lengths) == objects and sum(part.lengths) == len(
+        part.referents
+    )
+    if not is_whole or any(number >= objects for number in (*part.tensors, *part.nodes)):
         raise DecodeError("references whose columns do not fit each other")
     return part
 

@@ -23,15 +23,21 @@ INVENTORY = Inventory((WEIGHT, BATCH), how="walk", is_of_one_moment=True)
 MAP = layout(segment(("live", 4), ("waits", 6), ("free", 10), slack=1000), segment(("free", 20), address=1 << 40))
 GREETING = Greeting(7, "python train.py", "3.12.3", "2.11.0+cu130", None, None, True, (TorchDevice(0, "GPU-a"),))
 LOOK = Look(1.0, (statistics(MAP),), settings(), MAP, INVENTORY, Cost(1.5, 2.0))
+NO_GARBAGE = Garbage(1.0)
 DRIVER = DriverFacts(2, 80 * 1024 * MIB, 700 * MIB, 558 * MIB)
 FALL = "reserved memory would fall from 40.0 MiB to 20.0 MiB. Not returned: 10.0 MiB stuck beside live blocks."
 UNREAD = Absent("insufficient permissions")
 
 
-def document(look: Look = LOOK, greeting: Greeting = GREETING, driver: DriverFacts | None = DRIVER, **keywords):
-    return json.loads(
-        json.dumps(attach_document(moment_of_look(look, greeting, {0: driver} if driver else {}), **keywords))
-    )
+def document(
+    look: Look = LOOK,
+    greeting: Greeting = GREETING,
+    driver: DriverFacts | None = DRIVER,
+    garbage: Garbage | None = NO_GARBAGE,
+    **keywords,
+):
+    moment = replace(moment_of_look(look, greeting, {0: driver} if driver else {}), garbage=garbage)
+    return json.loads(json.dumps(attach_document(moment, **keywords)))
 
 
 def moment_of_look(look: Look, greeting: Greeting, drivers: dict[int, DriverFacts]) -> TargetMoment:
@@ -294,7 +300,7 @@ def test_what_a_collection_frees_is_counted_in_blocks():
     first = next(block for segment in MAP.segments for block in segment.blocks)
     closed_by = "hook (train.py:14) refers to the Net that holds it"
     cycles = Cycles(0, "Net", 2, closed_by, ((first.address, first.size_bytes - 1), (1 << 50, 1000)))
-    (device,) = document(replace(LOOK, garbage=Garbage((cycles,))))["devices"]
+    (device,) = document(garbage=Garbage(1.0, (cycles,)))["devices"]
     freed = first.size_bytes + 1024
     assert device["gc_collect"] == {
         "freed_bytes": freed,
@@ -303,9 +309,9 @@ def test_what_a_collection_frees_is_counted_in_blocks():
 
 
 @pytest.mark.parametrize(
-    ("garbage", "reason"), [(None, "was not looked for"), (Garbage(reason="It changes."), "It changes.")]
+    ("garbage", "reason"), [(None, "was not looked for"), (Garbage(1.0, reason="It changes."), "It changes.")]
 )
 def test_where_it_is_not_known_the_reason_is_among_the_problems(garbage, reason):
-    without = document(replace(LOOK, garbage=garbage))
+    without = document(garbage=garbage)
     assert without["devices"][0]["gc_collect"] is None
     assert reason in " ".join(without["problems"])

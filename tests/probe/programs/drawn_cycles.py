@@ -29,8 +29,9 @@ from torch import nn
 from gputui.explain.memory.unreachable import References
 from gputui.model.attached.references import ReferencesPart
 from gputui.probe.garbage.proof import proven
-from gputui.probe.garbage.references import Part, tensor_classes
+from gputui.probe.garbage.references import Part
 from gputui.probe.main_thread.isolation import isolated
+from gputui.probe.objects.handles import Handle
 from gputui.probe.pace.meter import Meter
 
 KEPT: list[object] = []
@@ -445,14 +446,16 @@ def forecast() -> tuple[list[dict[str, object]], bool]:
     references, place = References(), None
     while True:
         part = Part()
-        part.read(place, tensor_classes(torch), 10)
+        part.read(torch, place, 10, 100)
         assert not part.is_broken
-        references.add(ReferencesPart(**{**vars(part), "reason": ""}))
+        references.add(ReferencesPart(**{**vars(part), "reason": "", "stop_ms": 0.0}))
         place = part.next
         if place is None:
             break
-    (cycles,) = deque(references.cycles(), maxlen=1)
-    return isolated(torch, partial(proven, torch, cycles, Meter(60)))
+    (found,) = deque(references.candidates(), maxlen=1)
+    cycles = {Handle(at, found.types[at]): number for at, number in found.cycles.items()}
+    nodes = [Handle(at, found.types[at]) for at in found.nodes]
+    return isolated(torch, partial(proven, torch, cycles, nodes, Meter(60)))
 
 
 def bytes_of(groups: list[dict[str, object]]) -> int:
