@@ -174,7 +174,7 @@ def test_the_action_says_what_was_predicted(cuda_python: Python):
 
 
 def test_addresses_of_no_objects_are_nothing_to_free(cuda_python: Python):
-    child = cuda_python.fork(textwrap.dedent(BEGINNING + AWAKE))
+    child = cuda_python.fork(textwrap.dedent(BEGINNING + HOOK + AWAKE))
     child.expect("ready")
     addresses = dict.fromkeys((1, 16, 4096, 2**47 - 16, 10**17), 0)
     with child.attach() as client:
