@@ -68,6 +68,12 @@ def large(look: Look) -> dict[str, Storage]:
     return {storage.owner: storage for storage in storages if storage.size_bytes >= LARGE_BYTES}
 
 
+def kept_by(kernel: Kernel, keeper: Keeper) -> dict[str, Storage]:
+    """What one of the next looks finds, in which all is kept by this; {} if none is such."""
+    looks = (large(look(kernel)) for _ in range(LOOKS))
+    return next((found for found in looks if {storage.keeper for storage in found.values()} == {keeper}), {})
+
+
 def owners(kernel: Kernel) -> set[str]:
     return set(large(look(kernel)))
 
@@ -204,12 +210,11 @@ def test_an_interrupted_cell_keeps_its_model_optimizer_and_activations(kernel: K
     )
     request = kernel.begin("train()")
     kernel.wait_for_output("trained")
-    assert {"net.weight", "sgd.state[net.weight].momentum_buffer"} < owners(kernel)
-    kernel.interrupt()
-    assert kernel.finish(request).exception == "KeyboardInterrupt"
-    looks = (large(look(kernel)) for _ in range(LOOKS))
-    keepers = {Keeper.NOTEBOOK_EXCEPTION}
-    kept = next((found for found in looks if {storage.keeper for storage in found.values()} == keepers), {})
+    with kernel.attach():  # while a viewer is there, the probe remembers names
+        assert {"net.weight", "sgd.state[net.weight].momentum_buffer"} < owners(kernel)
+        kernel.interrupt()
+        assert kernel.finish(request).exception == "KeyboardInterrupt"
+        kept = kept_by(kernel, Keeper.NOTEBOOK_EXCEPTION)
     names = {owner.partition(" (exception of cell 3, cell 2:")[0] for owner in kept}
     assert {"net.weight", "net.weight.grad", "sgd.state[net.weight].momentum_buffer", "out"} < names
     kernel.run(CURES[Keeper.NOTEBOOK_EXCEPTION].partition("cell: ")[2])

@@ -183,9 +183,9 @@ class InventoryRun:
         self._loose = groups[TENSOR]
         self._namespaces += memory.suspended.search(self._search, groups[GENERATOR], self._keepers.cells, meter)
         meter = self._meter.part(KEPT_SHARE)
-        self._search.explore(memory.search.optimizers(), meter)
         kept = self._keepers.values(self._search.exceptions, groups[EXCEPTION], meter.part(SEARCH_SHARE))
         self._search.explore(kept, meter)
+        self._search.explore(memory.search.optimizers(), meter)  # after those: an exception may keep one by now
         self._search.explore([NamedValue(value, plain.type_name(value), "") for value in groups[OPTIMIZER]], meter)
         self._search.optimizers = memory.search.remember_optimizers(self._search.optimizers)
         memory.trees.update(self._search.modules, groups[MODULE], self._meter.part(SEARCH_SHARE))
