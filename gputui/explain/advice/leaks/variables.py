@@ -178,19 +178,20 @@ def _kept(look: Seen, names: Collection[str], device: int, container: Container,
     """What the elements of the container with these names keep."""
     prefixes = tuple(f"{name}[" for name in names)
     own, saved = _split(_inventory(look).storages, prefixes)
-    paths = (*(_path(s.owner, s.keeper) for s in own), *(_path(s.kept_by, s.keeper) for s in saved))
-    keys = {_key(path, prefixes) for path in paths}
+    graph_keys = {_key(_path(storage.kept_by, storage.keeper), prefixes) for storage in saved}
+    keys = graph_keys | {_key(_path(storage.owner, storage.keeper), prefixes) for storage in own}
     is_of_exceptions = any(storage.keeper is not Keeper.NONE for storage in own + saved)
     is_whole = _inventory(look).is_complete and not is_of_exceptions  # of exceptions, even complete looks read a part
-    is_exact = is_whole or len(keys) >= container.elements
-    are_told_apart = all(key[:1] in _LITERALS for key in keys)
-    scale = 1.0 if is_exact or not keys or not are_told_apart else container.elements / len(keys)
+    is_exact = is_whole or (len(keys) >= container.elements and len(graph_keys) >= graphs)
+    can_scale = not is_exact and all(key[:1] in _LITERALS for key in keys)
+    scale = max(1.0, container.elements / len(keys)) if keys and can_scale else 1.0
+    graph_scale = max(1.0, graphs / len(graph_keys)) if graph_keys and can_scale else 1.0
     nodes = container.nodes / container.walked * graphs if container.walked else 0
     return Kept(
         own_bytes=int(scale * _bytes_on(device, own)),
-        graph_bytes=int(scale * _bytes_on(device, saved)),
+        graph_bytes=int(graph_scale * _bytes_on(device, saved)),
         host_own_bytes=int(scale * _bytes_on(HOST, own)),
-        host_graph_bytes=int(scale * _bytes_on(HOST, saved)),
+        host_graph_bytes=int(graph_scale * _bytes_on(HOST, saved)),
         node_bytes=int(nodes * NODE_BYTES),
         shapes=frozenset(storage.shape for storage in own),
         hidden_bytes=int(scale * sum(s.hidden_bytes for s in own if s.device == device)),
