@@ -36,6 +36,16 @@ def test_a_process_on_two_devices_is_two_uses(fake_gpus: FakeGpus, looks: Looks)
     ]
 
 
+def test_what_a_process_holds_is_of_the_moment_of_what_its_device_uses(fake_gpus: FakeGpus, looks: Looks) -> None:
+    own, compute = os.getpid(), "nvmlDeviceGetComputeRunningProcesses_v3"
+    for mib in (1024, 1024 + 4096, 1024):
+        fake_gpus.process(own, {0: mib})
+        assert [use.used_bytes for use in looks.look(after_s=0.1).uses] == [mib * MIB]
+    fake_gpus.clear("calls")
+    looks.look(after_s=0.1)
+    assert compute not in fake_gpus.calls()
+
+
 def test_process_memory_that_nvml_does_not_report_is_absent(fake_gpus: FakeGpus, looks: Looks) -> None:
     fake_gpus.ghost(1, device=0, mib=300, flags=NO_MEMORY)
     (use,) = looks.look().uses

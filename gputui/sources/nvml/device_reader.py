@@ -65,13 +65,14 @@ class AnswerCache:
             values.append(answer.value)
         return field.checked(field.convert(*values))
 
-    def answer(self, call: Call, now: float) -> Answer:
-        """The answer that holds at `now`; the call is made where there is none."""
+    def answer(self, call: Call, now: float, *, of_now: bool = False) -> Answer:
+        """The answer that holds at `now`; the call is made where there is none. `of_now`: an older one does not do."""
         answer = self._answers.get(call)
-        if answer is None or (answer.asked_at < now and answer.expires_at <= now):
+        is_old = of_now and answer is not None and answer.error is None
+        if answer is None or (answer.asked_at < now and (answer.expires_at <= now or is_old)):
             answer = self._answers[call] = self._make(call, now)
         if answer.error is not None and answer.error.code in UNSUPPORTED and call.otherwise is not None:
-            return self.answer(call.otherwise, now)
+            return self.answer(call.otherwise, now, of_now=of_now)
         return answer
 
     def _make(self, call: Call, now: float) -> Answer:

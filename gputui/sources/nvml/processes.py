@@ -14,6 +14,7 @@ from gputui.sources.nvml.binding import Handle, Nvml, Raw
 from gputui.sources.nvml.calls import LIFETIME_S, Call
 from gputui.sources.nvml.device_reader import Answer, DeviceReader
 from gputui.sources.nvml.errors import UNSUPPORTED, CallError, Code
+from gputui.units import MIB
 
 
 def _list(function: str, cadence: Cadence) -> Call:
@@ -26,6 +27,8 @@ _LISTS = (
     ("G", _list("nvmlDeviceGetGraphicsRunningProcesses", Cadence.SELDOM)),
     ("M", _list("nvmlDeviceGetMPSComputeRunningProcesses", Cadence.SELDOM)),
 )
+MOVED_BYTES = 64 * MIB
+"""If a device's used memory has moved by so much, its processes are listed anew, however lately that was done."""
 _MEMORY_UNKNOWN = Absent("NVML does not say how much memory this process holds")
 _NOT_AVAILABLE = 2**64 - 1
 _NO_PID = Absent("NVML does not say which process it is", AbsentKind.NOT_SAMPLED)
@@ -59,6 +62,8 @@ class Processes:
 
     def __init__(self, nvml: Nvml) -> None:
         self._sm_use = _SmUse(nvml)
+        self._listed_at_bytes: Mapping[str, int] = {}
+        """What each device had used when its processes were listed."""
 
     def read(self, whole: DeviceReader, instances: Sequence[DeviceReader], now: float) -> Listed:
         """The processes there are now. Raises `GpuLostError` and `NvmlGoneError`."""
@@ -67,8 +72,9 @@ class Processes:
         entries: list[_Entry] = []
         problems: list[str] = []
         unlisted: dict[str, Absent] = {}
+        has_moved = self._has_moved(memories)
         for kind, call in _LISTS:
-            for reader, answer in _answers_to(call, whole, instances, now):
+            for reader, answer in _answers_to(call, whole, instances, now, of_now=has_moved and kind == "C"):
                 if answer.error is None:
                     entries += [_entry(kind, it, keys, reader.device.key) for it in answer.value]
                 elif kind == "C" or answer.error.code not in UNSUPPORTED:
@@ -77,6 +83,16 @@ class Processes:
                     unlisted |= dict.fromkeys((one.device.key for one in without), answer.error.absent)
         sm_percents = self._sm_use.read(whole.handle, now) if entries else _NOT_SAMPLED
         return Listed(_merged(entries, sm_percents, memories), tuple(dict.fromkeys(problems)), unlisted)
+
+    def _has_moved(self, memories: Mapping[str, DeviceMemory | None]) -> bool:
+        """Whether a device uses other memory than at the last list, whose figures are then not of this moment."""
+        used = {key: memory.used_bytes for key, memory in memories.items() if memory is not None}
+        has_moved = any(
+            abs(used[key] - before) >= MOVED_BYTES for key, before in self._listed_at_bytes.items() if key in used
+        )
+        if has_moved or used.keys() != self._listed_at_bytes.keys():
+            self._listed_at_bytes = used
+        return has_moved
 
 
 class _SmUse:
@@ -120,16 +136,20 @@ class _SmUse:
 
 
 def _answers_to(
-    call: Call, whole: DeviceReader, instances: Sequence[DeviceReader], now: float
+    call: Call, whole: DeviceReader, instances: Sequence[DeviceReader], now: float, *, of_now: bool
 ) -> list[tuple[DeviceReader, Answer]]:
     """The GPU with its answer, or its MIG instances with theirs where its own list needs more permissions."""
-    answers = _answers([whole], call, now)
+    answers = _answers([whole], call, now, of_now=of_now)
     refused = any(answer.error is not None and answer.error.code == Code.NO_PERMISSION for _, answer in answers)
-    return (_answers(instances, call, now) or answers) if refused else answers
+    return (_answers(instances, call, now, of_now=of_now) or answers) if refused else answers
 
 
-def _answers(readers: Sequence[DeviceReader], call: Call, now: float) -> list[tuple[DeviceReader, Answer]]:
-    return [(reader, reader.answers.answer(call, now)) for reader in readers if reader.answers is not None]
+def _answers(
+    readers: Sequence[DeviceReader], call: Call, now: float, *, of_now: bool
+) -> list[tuple[DeviceReader, Answer]]:
+    return [
+        (reader, reader.answers.answer(call, now, of_now=of_now)) for reader in readers if reader.answers is not None
+    ]
 
 
 def _place(reader: DeviceReader) -> tuple[int, int] | None:
