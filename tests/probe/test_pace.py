@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from gputui.probe.pace.pace import AVERAGED, EAGER_S, EAGER_SHARE, MIN_INTERVAL_S, SHARE_OF_TIME, TREND_LOOKS, Pace
+from gputui.probe.pace.pace import (
+    AVERAGED,
+    EAGER_S,
+    EAGER_SHARE,
+    EAGER_WITHIN_S,
+    MIN_INTERVAL_S,
+    SHARE_OF_TIME,
+    TREND_LOOKS,
+    Pace,
+)
 
 
 class Clock:
@@ -127,3 +136,13 @@ def test_once_all_is_named_nobody_waits_any_more() -> None:
     assert not pace.is_eager
     clock.now_s += MIN_INTERVAL_S - 0.01
     assert not pace.is_due
+
+
+def test_what_has_no_name_later_in_the_first_minute_is_looked_for_at_once_as_well() -> None:
+    clock = Clock()
+    pace, cost_s = Pace(clock), 0.02
+    pace.account(cost_s, goes_on=False)
+    for later_s, is_eager in ((EAGER_WITHIN_S / 2, True), (EAGER_WITHIN_S / 2, False)):
+        clock.now_s += later_s
+        pace.account(cost_s, goes_on=True)
+        assert pace.is_eager is is_eager

@@ -10,8 +10,9 @@ SHARE_OF_TIME = 0.009
 """How much of the program's time automatic looks may take: with the messages and the rest of the probe, 1 %."""
 MIN_INTERVAL_S = 1.0
 """The shortest time between two automatic looks."""
-EAGER_SHARE, EAGER_S = 0.5, 1.5
-"""Right after somebody has attached and waits for names: half of the time, until looks have taken so much of it."""
+EAGER_SHARE, EAGER_S, EAGER_WITHIN_S = 0.5, 1.5, 60.0
+"""In the first minute after somebody has attached, while looks will name more memory: half of the time, until they have
+taken so much of it."""
 AVERAGED = 8
 """Over so many looks, what one has cost is spread."""
 TREND_LOOKS = 8
@@ -27,7 +28,7 @@ class Pace:
         """`wall_clock` is given for a rank of a job: all ranks then look at the same moments, as each waits for all."""
         self._clock, self._wall_clock = clock, wall_clock
         self._next_at = clock()
-        self._eager_left_s = EAGER_S
+        self._eager_left_s, self._eager_until = EAGER_S, clock() + EAGER_WITHIN_S
         self._looks = 0
         """How many were taken since nobody waits for names any more."""
         self._costs_s: deque[float] = deque(maxlen=AVERAGED)
@@ -47,10 +48,10 @@ class Pace:
         """
         was_eager = self.is_eager and goes_on
         self._looks += not was_eager
-        self._eager_left_s -= cost_s
-        has_time = self._eager_left_s > 0
-        self.is_eager = was_eager and has_time
-        is_quick = was_eager or (has_time and self._looks < TREND_LOOKS)
+        self._eager_left_s -= cost_s if self.is_eager or self._looks < TREND_LOOKS else 0.0
+        has_time = self._eager_left_s > 0 and self._clock() < self._eager_until
+        self.is_eager = goes_on and has_time
+        is_quick = self.is_eager or was_eager or (has_time and self._looks < TREND_LOOKS)
         self._costs_s.append(cost_s)
         wait_s = cost_s / EAGER_SHARE if is_quick else sum(self._costs_s) / len(self._costs_s) / SHARE_OF_TIME
         if not was_eager:
