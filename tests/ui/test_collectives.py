@@ -181,3 +181,7 @@ async def look_at(monitor: Monitor, here: Job) -> None:
     assert f"Rank 1: behind, PID {second} here" in monitor.text
     assert "It has launched 4 AllReduce, the other rank up to 5." in monitor.text
     assert here.questions == 2
+    await monitor.settle()
+    assert "Enter shows the process." in monitor.text
+    await monitor.press("enter")
+    assert monitor.screen == "ProcessScreen"

@@ -100,9 +100,14 @@ class CollectivesScreen(SubScreen):
         inquirer.inquire(self._inquiry.pid, tell, self._is_left)
 
     def _take(self, inquiry: Inquiry) -> None:
-        """Show what is known now."""
+        """Show what is known now, unless the screen was left."""
+        if self._is_left.is_set():
+            return
         self._inquiry, self._findings = inquiry, findings_of(inquiry)
         self.update_from_monitor()
+        if inquiry.is_over:  # ranks have come above what the cursor was on
+            blocks = self.query_one("#collectives", Blocks)
+            blocks.action_move(-blocks.count)
 
     def draw(self) -> None:
         """Hand over what is known; the cursor stays on its rank or communicator."""
