@@ -73,7 +73,8 @@ def test_a_process_of_a_container_that_uses_a_device_has_its_container(
     with made(hierarchy / OWN / path) as group, container(group) as pid:
         fake_gpus.process(pid, {0: 300})
         (process,) = looked_at()
-        assert (process.pid, process.state) == (pid, ProcessState.SLEEPING)
+        assert process.pid == pid
+        assert process.state in {ProcessState.RUNNING, ProcessState.SLEEPING}
         found = value_of(process.owner)
         assert found is not None
         assert (found.container, found.runtime, found.pod) == (owner.container, owner.runtime, owner.pod)
