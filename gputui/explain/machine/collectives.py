@@ -21,6 +21,11 @@ from gputui.model.collectives import (
     ProcessPlace,
 )
 
+NEVER_TRIED = (
+    "NCCL counts what a rank has launched, not what is finished. This was written after NCCL's public description and "
+    "tried on an imitation alone, never on real NCCL."
+)
+
 
 class State(Enum):
     """What two answers say of a communicator, the worst first; the value is a word for it."""
@@ -53,6 +58,14 @@ class Compared(NamedTuple):
     most: int
     behind: tuple[CommunicatorRank, ...] = ()
 
+    @property
+    def words(self) -> str:
+        """Its ranks, its state, and what they have launched."""
+        span = f"{self.fewest:,}" if self.fewest == self.most else f"{self.fewest:,} to {self.most:,}"
+        missing = f", {len(self.communicator.missing)} missing" if self.communicator.missing else ""
+        name = self.communicator.key.partition(" ")[0]
+        return f"{self.communicator.size} ranks{missing}: {self.state.value}, {span} launched ({name})"
+
 
 class Trouble(Enum):
     """Why a process stands out, the worst first."""
@@ -74,6 +87,14 @@ class Suspect(NamedTuple):
     sentence: str
     waiting: int = 0
     """How many ranks wait for it."""
+
+    def title(self, pid: int | None) -> str:
+        """What is wrong with it, and where it runs: `pid` is its PID on this machine."""
+        place = self.place
+        inside = "" if pid in {None, place.pid} else f" ({place.pid} in its container)"
+        where = f"{place.pid} on {place.host}" if pid is None else f"{pid}{inside} here"
+        there = " there" if pid is None else ""
+        return f"Rank {self.rank}: {self.trouble.value}, PID {where}, GPU {self.nvml_device}{there}"
 
 
 class Findings(NamedTuple):

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from gputui.explain.machine.collectives import Compared, Findings, State, Suspect, Trouble
+from gputui.explain.machine.collectives import NEVER_TRIED, Compared, Findings, State, Suspect, Trouble
 from gputui.model.collectives import Inquiry
 from gputui.ui.drawing.line import Line, fit, indented, paragraph
 
-NEVER_TRIED = (
-    "NCCL counts what a rank has launched, not what is finished. This was written after NCCL's public description and "
-    "tried on an imitation alone, never on real NCCL."
-)
 _ROLES = {
     State.FAILED: "alarm",
     State.MISSING: "alarm",
@@ -39,7 +35,7 @@ def draw_head(inquiry: Inquiry, found: Findings, width: int) -> list[Line]:
 def draw_suspect(suspect: Suspect, inquiry: Inquiry, width: int, *, is_current: bool) -> list[Line]:
     """A rank that stands out: where it runs, why it does, and what it does now where that can be seen."""
     pid = inquiry.here.get(suspect.place)
-    title = f"Rank {suspect.rank}: {suspect.trouble.value}, {_where(suspect, pid)}"
+    title = suspect.title(pid)
     role = "fair" if suspect.trouble is Trouble.WAITS_TOO else "poor"
     lines = _titled(title, width, " ! ", role, is_current=is_current)
     lines += indented(suspect.sentence, width, "     ", "plain")
@@ -51,23 +47,9 @@ def draw_suspect(suspect: Suspect, inquiry: Inquiry, width: int, *, is_current: 
     return [*lines, ()]
 
 
-def _where(suspect: Suspect, pid: int | None) -> str:
-    place = suspect.place
-    device = f", GPU {suspect.nvml_device} there" if pid is None else f", GPU {suspect.nvml_device}"
-    if pid is not None:
-        inside = "" if pid == place.pid else f" ({place.pid} in its container)"
-        return f"PID {pid}{inside} here{device}"
-    return f"PID {place.pid} on {place.host}{device}"
-
-
 def draw_communicator(compared: Compared, width: int, *, is_current: bool) -> list[Line]:
     """A communicator in a line: its ranks, its state, and how many collectives its ranks have launched."""
-    communicator = compared.communicator
-    span = f"{compared.fewest:,}" if compared.fewest == compared.most else f"{compared.fewest:,} to {compared.most:,}"
-    missing = f", {len(communicator.missing)} missing" if communicator.missing else ""
-    name = communicator.key.partition(" ")[0]
-    text = f"{communicator.size} ranks{missing}: {compared.state.value}, {span} launched ({name})"
-    return _titled(text, width, "   ", _ROLES.get(compared.state, "plain"), is_current=is_current)
+    return _titled(compared.words, width, "   ", _ROLES.get(compared.state, "plain"), is_current=is_current)
 
 
 def _titled(text: str, width: int, lead: str, role: str, *, is_current: bool) -> list[Line]:
