@@ -10,10 +10,18 @@ INITIALISED, STILL_INITIALISING = 0, 7
 
 
 class ProcessPlace(NamedTuple):
-    """A process of a job as NCCL names it: the address of its node, and its PID there or in its container."""
+    """A process of a job as NCCL names it: the address of its node, and its PID there or in its container.
+
+    The PID is below 0 where NCCL does not know the process.
+    """
 
     host: str
     pid: int
+
+    @property
+    def words(self) -> str:
+        """ "PID 2905 on 10.0.0.12"."""
+        return f"PID {self.pid} on {self.host}" if self.pid >= 0 else "in a process that NCCL cannot name"
 
 
 class CommunicatorRank(NamedTuple):

@@ -90,11 +90,15 @@ class Suspect(NamedTuple):
 
     def title(self, pid: int | None) -> str:
         """What is wrong with it, and where it runs: `pid` is its PID on this machine."""
-        place = self.place
-        inside = "" if pid in {None, place.pid} else f" ({place.pid} in its container)"
-        where = f"{place.pid} on {place.host}" if pid is None else f"{pid}{inside} here"
+        inside = "" if pid == self.place.pid else f" ({self.place.pid} in its container)"
+        where = self.place.words if pid is None else f"PID {pid}{inside} here"
         there = " there" if pid is None else ""
-        return f"Rank {self.rank}: {self.trouble.value}, PID {where}, GPU {self.nvml_device}{there}"
+        return f"Rank {self.rank}: {self.trouble.value}, {where}, GPU {self.nvml_device}{there}"
+
+    @property
+    def key(self) -> tuple[ProcessPlace, int]:
+        """Tells it from others: a process stands out once, and each rank whose process NCCL cannot name."""
+        return self.place, self.rank if self.place.pid < 0 else -1
 
 
 class Findings(NamedTuple):
@@ -150,13 +154,13 @@ def _counts(communicator: Communicator) -> dict[int, tuple[tuple[str, int], ...]
 
 def _suspects(compared: list[Compared]) -> tuple[Suspect, ...]:
     """Each process once, the worst first."""
-    found: dict[ProcessPlace, Suspect] = {}
+    found: dict[tuple[ProcessPlace, int], Suspect] = {}
     waiting = _waiting(compared)
     for each in compared:
         for suspect in _suspects_in(each, waiting):
-            known = found.get(suspect.place)
+            known = found.get(suspect.key)
             if known is None or _badness(suspect) < _badness(known):
-                found[suspect.place] = suspect
+                found[suspect.key] = suspect
     return tuple(sorted(found.values(), key=lambda suspect: (*_badness(suspect), suspect.rank, suspect.place)))
 
 
@@ -171,7 +175,7 @@ def _waiting(compared: list[Compared]) -> Mapping[ProcessPlace, int]:
         for each in compared
         if each.state is State.BEHIND
         for rank in each.communicator.ranks
-        if rank.total > each.fewest
+        if rank.total > each.fewest and rank.place.pid >= 0
     )
 
 
@@ -267,7 +271,7 @@ _WORDS = {
 
 def _about(worst: list[Suspect]) -> str:
     first = worst[0]
-    subject = f"Rank {first.rank} (PID {first.place.pid} on {first.place.host}) {_WORDS[first.trouble]}"
+    subject = f"Rank {first.rank} ({first.place.words}) {_WORDS[first.trouble]}"
     waits = ""
     if first.waiting:
         waits = f": {first.waiting} {'rank waits' if first.waiting == 1 else 'ranks wait'} for it"

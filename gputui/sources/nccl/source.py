@@ -69,8 +69,8 @@ class RasSource:
         inquiry = Inquiry(pid)
         try:
             inquiry = self._answered(inquiry, self._port(pid))
-            newest = inquiry.first
-            if inquiry.problem or newest is None or any(each.is_initialising for each in newest.communicators):
+            first = inquiry.first
+            if first is None or any(each.is_initialising for each in first.communicators):
                 problem = (
                     inquiry.problem or "A communicator is being made just now, so NCCL was not asked a second time."
                 )
@@ -89,15 +89,15 @@ class RasSource:
     def _answered(self, inquiry: Inquiry, port: Port) -> Inquiry:
         answer = ask(port.socket)
         here = self._here(answer, port.holders)
-        is_first = inquiry.first is None
-        inquiry = inquiry._replace(here=here, first=answer) if is_first else inquiry._replace(here=here, second=answer)
         if answer.communicators and here and port.pid not in here.values():
             problem = (
                 f"Another job of yours has answered, which shares the port with that of process {port.pid}: the kernel "
                 "chooses who answers. Ask again; NCCL_RAS_ADDR gives a job a port of its own."
             )
             return inquiry._replace(problem=problem)
-        return inquiry
+        if inquiry.first is None:
+            return inquiry._replace(here=here, first=answer)
+        return inquiry._replace(here=here, second=answer)
 
     def _first_port(self, pids: tuple[int, ...]) -> Port:
         """Of the first process that may be asked; the error of the last one where none may."""
@@ -126,7 +126,8 @@ class RasSource:
         if mine is None:
             cause = (
                 f"Process {pid} does not listen on port {number} for questions to NCCL: it has made no communicator "
-                "of NCCL's, or its NCCL is older than 2.24, or NCCL_RAS_ENABLE=0 has turned that off."
+                "of NCCL's, its NCCL is older than 2.24, NCCL_RAS_ENABLE=0 has turned that off, or another user's job "
+                "had the port first."
             )
             raise GputuiError(cause)
         sharing = [each for each in sockets if each.shared == mine.shared]
@@ -156,10 +157,15 @@ class RasSource:
 
     def _here(self, answer: JobAnswer, holders: tuple[int, ...]) -> dict[ProcessPlace, int]:
         """The processes of the answer that run on this machine, by the addresses of its interfaces."""
-        addresses = {each.address.partition("%")[0] for some in psutil.net_if_addrs().values() for each in some}
+        addresses = {_bare(each.address) for some in psutil.net_if_addrs().values() for each in some}
         inner = [(self._proc.status(pid).inner_pid, pid) for pid in holders]
         times = Counter(number for number, _ in inner)
         here = {number: pid for number, pid in inner if times[number] == 1}  # two containers may use the same
         places = {rank.place for each in answer.communicators for rank in each.ranks}
         places |= {rank.place for each in answer.communicators for rank in each.missing}
-        return {place: here[place.pid] for place in places if place.host in addresses and place.pid in here}
+        return {place: here[place.pid] for place in places if _bare(place.host) in addresses and place.pid in here}
+
+
+def _bare(address: str) -> str:
+    """Without the interface that a link-local address of IPv6 has behind it."""
+    return address.partition("%")[0]

@@ -115,7 +115,7 @@ class CollectivesScreen(SubScreen):
         self.query_one("#collectives", Blocks).set_blocks(
             (*found.suspects, *found.communicators),
             lambda width: draw_head(self._inquiry, found, width),
-            key=lambda entry: entry.place if isinstance(entry, Suspect) else entry.communicator.key,
+            key=lambda entry: entry.key if isinstance(entry, Suspect) else entry.communicator.key,
         )
 
     def _draw_block(self, entry: Suspect | Compared, width: int, is_current: bool) -> list[Line]:  # noqa: FBT001 - as the widget calls it

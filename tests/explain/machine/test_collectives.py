@@ -79,6 +79,13 @@ def test_an_error_of_nccl_is_said_in_words():
     )
 
 
+def test_ranks_whose_processes_nccl_cannot_name_are_told_apart():
+    gone = tuple(missing(number, -1, "unknown") for number in (1, 2))
+    found = told(communicator(rank(0, 10), gone=gone))
+    assert [each.rank for each in found.suspects] == [1, 2]
+    assert found.suspects[0].title(None) == "Rank 1: unresponsive, in a process that NCCL cannot name, GPU 1 there"
+
+
 @pytest.mark.parametrize(
     ("documents", "state", "words"),
     [

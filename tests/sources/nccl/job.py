@@ -78,11 +78,11 @@ class Job:
         self._answers = folder / "answers"
         self._answers.mkdir()
 
-    def beside(self, version: str) -> AbstractContextManager[Child]:
-        """Another process on its port, with this version of NCCL."""
+    def beside(self, version: str, *wrapper: str) -> AbstractContextManager[Child]:
+        """Another process on its port, with this version of NCCL, started by the words of `wrapper`."""
         arguments = (str(library(self._folder, version)), str(self._port), str(self._answers))
         environment = {"NCCL_RAS_ADDR": f"localhost:{self._port}", "WORLD_SIZE": str(self._size)}
-        return running(PROGRAM, *arguments, **environment, RANK=str(len(self.pids)))
+        return running(PROGRAM, *arguments, wrapper=wrapper, **environment, RANK=str(len(self.pids)))
 
     def answers(self, *answers: bytes) -> None:
         """What the next questions get; the last answer is given to all further ones, too."""

@@ -16,6 +16,7 @@ from gputui.sources.nccl.place import holders_of, listening_on
 from gputui.sources.nccl.source import RasSource
 from gputui.sources.nccl.versions import refusal_of, version_of
 from gputui.sources.procfs import ProcFs
+from tests.plugins.left_out import CONTAINERS
 from tests.sources.children import AS_NOBODY, IDLE, running
 from tests.sources.nccl.job import Job, answer, communicator, job, rank
 
@@ -130,12 +131,40 @@ def test_a_process_of_another_user_is_a_sentence(tmp_path: Path):
         assert "permission denied" in " ".join(other.words)
 
 
+@pytest.mark.root
+@pytest.mark.needs(CONTAINERS)
+def test_a_process_in_a_container_with_a_network_of_its_own_is_a_sentence():
+    with running(IDLE, wrapper=("unshare", "--net")) as other:
+        assert "is in a container with a network of its own" in refused([other.pid])
+
+
+@pytest.mark.root
+@pytest.mark.needs(CONTAINERS)
+def test_a_rank_in_a_container_on_the_machines_network_is_found_by_its_pid_there(tmp_path: Path):
+    with job(tmp_path, ranks=0) as ranks, ranks.beside("2.29.3", "unshare", "--pid", "--fork") as runtime:
+        inside = int(Path(f"/proc/{runtime.pid}/task/{runtime.pid}/children").read_text())
+        ranks.answers(answer(communicator(rank(0, 1, AllReduce=4), rank(1, 1, "10.255.0.7", AllReduce=5))))
+        told = asked(ranks, inside)[-1]
+    (suspect,) = findings_of(told).suspects
+    assert told.here == {suspect.place: inside}
+    assert suspect.title(inside) == f"Rank 0: behind, PID {inside} (1 in its container) here, GPU 0"
+
+
 def test_an_answer_about_another_job_that_shares_the_port_is_not_taken_for_this_one(tmp_path: Path):
     with job(tmp_path) as ranks:
         ranks.answers(answer(communicator(rank(0, ranks.pids[1]))))
         (told,) = asked(ranks)
         assert told.problem.startswith("Another job of yours has answered")
-        assert ranks.questions == 1
+        assert (told.first, ranks.questions) == (None, 1)
+
+
+def test_a_second_answer_about_another_job_leaves_the_first(tmp_path: Path):
+    with job(tmp_path) as ranks:
+        own, other = (answer(communicator(rank(0, pid))) for pid in ranks.pids)
+        ranks.answers(own, other)
+        told = asked(ranks)[-1]
+        assert told.problem.startswith("Another job of yours has answered")
+        assert (told.first is None, told.second, told.is_over) == (False, None, True)
 
 
 def test_while_a_communicator_is_made_there_is_no_second_question(tmp_path: Path):
