@@ -158,7 +158,10 @@ class RasSource:
     def _here(self, answer: JobAnswer, holders: tuple[int, ...]) -> dict[ProcessPlace, int]:
         """The processes of the answer that run on this machine, by the addresses of its interfaces."""
         addresses = {_bare(each.address) for some in psutil.net_if_addrs().values() for each in some}
-        inner = [(self._proc.status(pid).inner_pid, pid) for pid in holders]
+        inner = []
+        for pid in holders:
+            with suppress(OSError):  # it has ended meanwhile
+                inner.append((self._proc.status(pid).inner_pid, pid))
         times = Counter(number for number, _ in inner)
         here = {number: pid for number, pid in inner if times[number] == 1}  # two containers may use the same
         places = {rank.place for each in answer.communicators for rank in each.ranks}

@@ -95,15 +95,15 @@ class CollectivesScreen(SubScreen):
 
     def _inquire(self, attached: Attached, inquirer: Inquirer) -> None:
         def tell(inquiry: Inquiry) -> None:
-            attached.hand_over(partial(self._take, inquiry))
+            attached.hand_over(partial(self._take, inquiry, findings_of(inquiry)))
 
         inquirer.inquire(self._inquiry.pid, tell, self._is_left)
 
-    def _take(self, inquiry: Inquiry) -> None:
+    def _take(self, inquiry: Inquiry, findings: Findings) -> None:
         """Show what is known now, unless the screen was left."""
         if self._is_left.is_set():
             return
-        self._inquiry, self._findings = inquiry, findings_of(inquiry)
+        self._inquiry, self._findings = inquiry, findings
         self.update_from_monitor()
         if inquiry.is_over:  # ranks have come above what the cursor was on
             blocks = self.query_one("#collectives", Blocks)
