@@ -9,8 +9,6 @@ from contextlib import suppress
 from threading import Event
 from typing import NamedTuple
 
-import psutil
-
 from gputui.errors import GputuiError
 from gputui.explain.machine.collectives import findings_of
 from gputui.model.collectives import Inquiry, JobAnswer, ProcessPlace, Question
@@ -157,6 +155,8 @@ class RasSource:
 
     def _here(self, answer: JobAnswer, holders: tuple[int, ...]) -> dict[ProcessPlace, int]:
         """The processes of the answer that run on this machine, by the addresses of its interfaces."""
+        import psutil  # takes longer to import than all else here, and few ever ask
+
         addresses = {_bare(each.address) for some in psutil.net_if_addrs().values() for each in some}
         inner = []
         for pid in holders:
