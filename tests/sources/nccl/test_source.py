@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event
 
@@ -201,11 +202,20 @@ def test_the_kernels_table_tells_address_port_and_holder(family: socket.AddressF
         socket.create_connection(found.target).close()
 
 
-def test_a_library_that_was_replaced_since_it_was_loaded_says_no_version(tmp_path: Path):
+def copied(path: Path) -> None:
+    path.write_bytes(path.with_name("libnccl.so.2").read_bytes())
+
+
+@pytest.mark.parametrize(
+    "make", [copied, os.mkfifo, lambda path: path.symlink_to("/etc/hostname")], ids=["a copy", "a pipe", "a link"]
+)
+def test_a_library_that_was_replaced_since_it_was_loaded_says_no_version(
+    tmp_path: Path, make: Callable[[Path], object]
+):
     with job(tmp_path, ranks=1) as ranks:
         assert version_of(ProcFs(), ranks.pids[0]) == (2, 29, 3)
         (mapped,) = tmp_path.glob("nccl-*/libnccl.so.2")
-        newer = mapped.with_suffix(".new")
-        newer.write_bytes(mapped.read_bytes())
+        newer = mapped.with_name("newer")
+        make(newer)
         newer.replace(mapped)
         assert version_of(ProcFs(), ranks.pids[0]) is None
