@@ -104,6 +104,10 @@ def open_monitor(
         app.attached.first_pids = pids
         app.attached.is_far = bool(node)
         app.attached.loader = None if demo or settings.readonly or node else Loader()
+        if not (demo or settings.readonly or node):
+            from gputui.sources.nccl.source import RasSource
+
+            app.attached.inquirer = RasSource()
         if records_step:
             from gputui.model.attached.target import ActionName
 

@@ -86,6 +86,18 @@ FINDINGS_BINDING = Binding(
 HIDDEN_FINDINGS_BINDING = replace(FINDINGS_BINDING, show=False)
 """Of the screens of a device and of a process, whose own keys take the line."""
 
+COLLECTIVES_BINDING = Binding(
+    "c",
+    "collectives",
+    "Who is behind",
+    id="processes.collectives",
+    tooltip="ask NCCL which rank of the job is behind, after a question",
+)
+"""Of the screens of a process and of ranks."""
+
+HIDDEN_COLLECTIVES_BINDING = replace(COLLECTIVES_BINDING, show=False)
+"""Of the overview."""
+
 COPY_BINDINGS: list[BindingType] = [
     Binding("y", "copy_identity", "Copy", show=False, id="copy.identity", tooltip="copy the PID, or the device's UUID"),
     Binding("Y", "copy_command", "Copy command", show=False, id="copy.command", tooltip="copy the whole command"),

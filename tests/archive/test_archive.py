@@ -26,11 +26,13 @@ from gputui.model.machine.owner import Owner
 from gputui.model.machine.process import Process
 from gputui.model.machine.snapshot import Snapshot
 from gputui.units import GIB
-from tests.scale import SCALE
+from tests.conftest import ROOT, FakeGpus
+from tests.scale import scaled
 from tests.ui import scenes
 
 DAY_S = 86400
 STEP_S = 300.0
+KILLED = Path(__file__).resolve().parent / "programs" / "killed.py"
 
 
 @pytest.fixture
@@ -149,39 +151,33 @@ def test_findings_are_kept_with_their_times(archive: Archive, tmp_path: Path) ->
     assert read(tmp_path, begin=scenes.NOW + 25).findings == []
 
 
-WRITER = """
-import sys
-from pathlib import Path
-from gputui.archive.shares import device_times
-from gputui.archive.store import Archive
-from tests.archive.test_archive import held, look
-archive, second = Archive(Path(sys.argv[1])), int(sys.argv[2])
-while True:
-    second += 10
-    snapshot = look(second, (95, 0), (held(100, 0, "ana", "4711", 20.0, 90), held(101, 1, "ben", None, 20.0, 0)))
-    archive.add(snapshot.time, device_times(snapshot, 10.0), ())
-    print(second, flush=True)
-"""
+MOMENTS = scaled(40, 5)
+"""In how many lives `gputui record` is killed: 200 in the nightly run."""
 
 
-def test_a_writer_that_is_killed_leaves_all_that_it_has_written(tmp_path: Path) -> None:
-    random_numbers, last = random.Random(1), 0
-    for _ in range(2 * SCALE):
-        command = [sys.executable, "-c", WRITER, str(tmp_path / "machine.db"), str(last)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
-            assert writer.stdout
-            for _ in range(random_numbers.randrange(1, 200)):
-                last = int(writer.stdout.readline())
-            writer.kill()
-            last = max([last, *map(int, writer.stdout.read().split())])
-        database = sqlite3.connect(tmp_path / "machine.db")
-        assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        (newest,) = database.execute("SELECT max(time) FROM device_time").fetchone()
-        database.close()
-        assert newest in (last, last + 10)
-        found = read(tmp_path)
-        assert [each.watched * 3600 for each in found.devices] == [pytest.approx(newest)] * 2
-        last = newest
+@pytest.mark.long
+def test_kill_9_in_the_middle_of_any_write_loses_the_last_ten_seconds_at_most(
+    tmp_path: Path, fake_gpus: FakeGpus
+) -> None:
+    """The moments are counted in writes of the database, half of the last one is done."""
+    random_numbers = random.Random(1)
+    moments = [str(random_numbers.randrange(1, random_numbers.choice((30, 120, 600)))) for _ in range(MOMENTS)]
+    environment = {**fake_gpus.environment, "PYTHONPATH": str(ROOT), "LD_PRELOAD": "libfaults.so"}
+    command = [sys.executable, str(KILLED), str(tmp_path / "machine.db"), *moments]
+    printed = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
+    lives = [json.loads(line) for line in printed.splitlines()]
+    assert len(lives) == MOMENTS
+    newest, watched_s = 0, 0.0
+    for life in lives:
+        assert life["integrity"] == "ok", life
+        last = life["first"] + 10 * (life["begun"] - 1)
+        if life["newest"] != newest:  # this life has written a look, the last that it began or the one before
+            assert life["newest"] in {last, last - 10}, life
+            newest, watched_s = life["newest"], watched_s + life["newest"] - life["first"]
+        else:
+            assert life["begun"] <= 1, life
+        assert life["watched_s"] == pytest.approx(watched_s), life
+    assert newest > 10_000_000 + 1200, "no rows were joined"
 
 
 def test_one_may_write_and_others_read_meanwhile(archive: Archive, tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
  *
  * faults_start(kind, n, error) begins to count; n = 0 only counts. faults_count() is how many calls of the kind there were.
  * From the n-th call on `lasting` calls fail: 1 is a fault that passes, a large number one that stays.
- * Two kinds do something else at the n-th call: "signal" sends the signal `error` to this process when it opens or reads
- * a file, and "time" sets the clock by `error` seconds. */
+ * Three kinds do something else at the n-th call: "signal" sends the signal `error` to this process when it opens or reads
+ * a file, "half" does so when half of what a database writes is written, and "time" sets the clock by `error` seconds. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -75,6 +75,12 @@ FAULTY("read", ssize_t, pread64, (int fd, void *data, size_t size, off64_t at), 
 FAULTY("read", ssize_t, process_vm_readv, (pid_t pid, const struct iovec *to, unsigned long n, const struct iovec *from, unsigned long m, unsigned long flags), (pid, to, n, from, m, flags))
 FAULTY("read", ssize_t, readlink, (const char *path, char *data, size_t size), (path, data, size))
 FAULTY("write", ssize_t, write, (int fd, const void *data, size_t size), (fd, data, size))
+ssize_t pwrite64(int fd, const void *data, size_t size, off64_t at) {
+  int is_last = is_due("half");
+  ssize_t done = syscall(SYS_pwrite64, fd, data, is_last ? size / 2 : size, at);
+  if (is_last) kill(getpid(), error);
+  return done;
+}
 FAULTY("socket", int, socket, (int domain, int type, int protocol), (domain, type, protocol))
 FAULTY("socket", int, connect, (int fd, const struct sockaddr *address, socklen_t size), (fd, address, size))
 FAULTY("socket", ssize_t, recv, (int fd, void *data, size_t size, int flags), (fd, data, size, flags))

@@ -14,7 +14,10 @@ from pathlib import Path
 
 from gputui.commands.printed.attach import report
 from gputui.explain.documents.attach import attach_document
+from gputui.explain.documents.behind import behind_document
+from gputui.explain.machine.collectives import findings_of
 from gputui.model.attached.target import ActionResult, Greeting, Look, Mark, Statistics
+from gputui.model.collectives import Inquiry
 from gputui.probe.viewers.requests import RequestError, read_request
 from gputui.protocol import frames
 from gputui.protocol.black_boxes import FIRST_LINE as FIRST_LINE_OF_BOXES
@@ -25,6 +28,7 @@ from gputui.sources.files.recording.index import NoRecordingError
 from gputui.sources.files.recording.reader import Recording
 from gputui.sources.files.recording.records import LookTaken
 from gputui.sources.files.torch_snapshot.snapshot import NoSnapshotError, open_snapshot
+from gputui.sources.nccl.decode import decoded
 from gputui.sources.probe.decode import DecodeError, decode
 from gputui.sources.probe.references_message import references_part
 from gputui.sources.probe.step_message import recorded_traces
@@ -147,6 +151,21 @@ def _check_texts(value: object) -> None:
             _check_texts(getattr(value, field.name))
 
 
+def read_ras_answers(data: bytes) -> None:
+    """Read NCCL's answer, and say which rank is behind: no text has control characters."""
+    try:
+        answer = decoded(data)
+    except ValueError as error:
+        _check_refusal(str(error))
+        return
+    for inquiry in (Inquiry(10, answer), Inquiry(10, answer, answer)):
+        found = findings_of(inquiry)
+        _check_texts(tuple(found))
+        assert json.dumps(behind_document(inquiry, found), allow_nan=False).isprintable()
+        titles = [each.title(pid) for each in found.suspects for pid in (None, 7)]
+        _check_texts((*titles, *(each.words for each in found.communicators)))
+
+
 def read_snapshots(data: bytes) -> None:
     """Open a snapshot of PyTorch's, and print what it holds: no text in it contains control characters."""
     with tempfile.NamedTemporaryFile(suffix=".pickle") as file:
@@ -198,4 +217,5 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "recordings": read_recordings,
     "snapshots": read_snapshots,
     "black_boxes": read_black_boxes,
+    "ras_answers": read_ras_answers,
 }

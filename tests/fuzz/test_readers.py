@@ -161,3 +161,30 @@ def test_generated_streams_are_read_or_refused(name, stream):
 @given(stream=st.binary(max_size=200) | st.binary(max_size=100).map(lambda rest: b"\x07gptu\0\0\0" + rest))
 def test_random_bytes_are_read_or_refused(name, stream):
     TARGETS[name](stream)
+
+
+ANSWERS = [json.loads(path.read_bytes()) for path in sorted((CORPUS / "ras_answers").iterdir()) if path.name != "half"]
+
+
+def places_in(value, at=()):
+    """Where each part of a document is."""
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [at, *(place for key, part in parts for place in places_in(part, (*at, key)))]
+
+
+@pytest.mark.long
+@settings(max_examples=scaled(50, 150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    answer=st.sampled_from(ANSWERS),
+    changes=st.lists(st.tuples(st.integers(0, 1000), VALUES | st.integers(-3, 9)), min_size=1, max_size=4),
+)
+def test_changed_answers_of_nccl_are_read_or_refused(answer, changes):
+    whole = {"answer": json.loads(json.dumps(answer))}
+    for number, value in changes:
+        places = places_in(whole)[1:]
+        *path, last = places[number % len(places)]
+        holder = whole
+        for key in path:
+            holder = holder[key]
+        holder[last] = value
+    TARGETS["ras_answers"](json.dumps(whole["answer"]).encode())

@@ -19,6 +19,7 @@ READABLE_PATH = "a checkout in a path of ASCII letters, or Python 3.13"
 """Without UTF-8, older Pythons do not start if an editable installation in another path is among their packages."""
 MODULE = "the module "
 WORKING_GDB = "a gdb that can call a function on this processor"
+CONTAINERS = "namespaces of users and of processes, which unshare makes here"
 LEFT_OUT = pytest.StashKey[Counter]()
 
 
@@ -43,11 +44,20 @@ def is_there(need: str) -> bool:
         return str(ROOT).isascii() or sys.version_info >= (3, 13)
     if need == WORKING_GDB:
         return shutil.which("gdb") is not None and gdb_works()
+    if need == CONTAINERS:
+        return shutil.which("unshare") is not None and makes_namespaces()
     if need.startswith(MODULE):
         return find_spec(need.removeprefix(MODULE)) is not None
     if need.startswith("python"):
         return bool(other_python(need))
     return Path(need).exists() if need.startswith("/") else shutil.which(need) is not None
+
+
+@cache
+def makes_namespaces() -> bool:
+    """Many containers forbid it."""
+    command = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--cgroup", "true"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,12 +18,11 @@ from gputui.sources.nvml.gpm import NO_GPM
 from tests.conftest import FakeGpus
 from tests.hanging import HANGS_S, NOT_WITHIN_S, wait_until
 from tests.sources.conftest import Looks
+from tests.sources.listening import listener
 from tests.sources.waiting import look_until
 
 PAGES = Path(__file__).resolve().parent.parent / "data" / "dcgm"
 GENERATIONS = ("before-4.6", "since-4.6")
-
-Answer = Callable[[socket.socket], None]
 
 
 @contextmanager
@@ -43,22 +42,6 @@ def exporter(page: str) -> Iterator[tuple[str, int]]:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield server.server_address[:2]
         server.shutdown()
-
-
-@contextmanager
-def listener(answer: Answer) -> Iterator[tuple[str, int]]:
-    """The address of a program that answers a connection in its own way."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def serve() -> None:
-            connection, _ = server.accept()
-            with connection:
-                answer(connection)
-
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
-        yield server.getsockname()
-        thread.join()
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)

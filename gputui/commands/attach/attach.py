@@ -49,6 +49,8 @@ def run(arguments: list[str], settings: Settings) -> int:
     where, pids = where_of(words)
     if parsed.detach:
         return end_probes(pids, where.attach)
+    if parsed.behind:
+        return _behind(where, pids, settings, parsed)
     if parsed.once and parsed.record:
         cause = "--record and --once exclude each other: a recording takes time, --once is a single look."
         raise UsageError(cause, "Leave out one of them.")
@@ -56,6 +58,16 @@ def run(arguments: list[str], settings: Settings) -> int:
         pids, is_assumed=parsed.yes or (parsed.once and parsed.json), limit_s=ONCE_WAITS_S if parsed.once else None
     )
     return _look_at(where, pids, settings, parsed)
+
+
+def _behind(where: Here, pids: list[int], settings: Settings, parsed: Namespace) -> int:
+    if where.node or parsed.once or parsed.record or settings.readonly:
+        cause = "--behind asks on this machine only, and goes with --json and --yes alone."
+        raise UsageError(cause, "On another machine: ssh NODE gputui attach PID --behind --yes")
+    from gputui.commands.attach.behind import ask_behind
+
+    width, in_color = output_width(PIPE_COLUMNS), is_in_color(settings)
+    return ask_behind(pids, is_assumed=parsed.yes, as_json=parsed.json, width=width, in_color=in_color)
 
 
 def _words(parsed: Namespace) -> list[str]:
@@ -119,7 +131,8 @@ def _parser() -> Parser:
         prog="gputui attach",
         usage="gputui attach [PID ...] [--job PID] [--record FILE] [--pause TIME] [--once] [--json] [--yes]\n"
         "       gputui attach NODE:PID ... (on another machine, which ssh reaches and which has gputui)\n"
-        "       gputui attach PID ... --detach",
+        "       gputui attach PID ... --detach\n"
+        "       gputui attach PID ... --behind [--json] [--yes]",
         description="Look inside running training processes. Without a PID: list the processes you can attach to.",
     )
     parser.add_argument("pids", nargs="*", metavar="PID", help="a process that runs PyTorch")
@@ -127,8 +140,11 @@ def _parser() -> Parser:
     parser.add_argument("--record", metavar="FILE", help="record to a new file, for `gputui replay FILE`")
     parser.add_argument("--once", action="store_true", help="print one look, with what to do, and exit")
     parser.add_argument("--json", action="store_true", help="print JSON: one document per line for each look")
-    parser.add_argument("--yes", action="store_true", help="put the probe into a process without it, without asking")
+    parser.add_argument("--yes", action="store_true", help="without a question: put the probe in, or ask NCCL")
     parser.add_argument("--detach", action="store_true", help="end a probe that was put into a running process")
+    parser.add_argument(
+        "--behind", action="store_true", help="ask NCCL which rank of its job is behind, after a question, and exit"
+    )
     add_flags(parser)
     return parser
 

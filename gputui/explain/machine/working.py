@@ -31,8 +31,8 @@ def not_working(scene: Scene) -> Iterator[Sign]:
                 place(device),
                 "Busy, and hardly working",
                 (f"Utilisation has been {min(busy):.0f}% or more for a minute.", *seen),
-                "Its kernels seem to wait, as in a collective for a rank that is behind: look at the job's other "
-                "ranks, and at what their main threads wait for (Enter on a process).",
+                "Its kernels seem to wait, as in a collective for a rank that is behind: c on a rank in the monitor "
+                "asks NCCL which one, and Enter shows what a process's main thread waits for.",
                 device=device.key,
             )
 

@@ -66,6 +66,14 @@ class ForeignFolder:
         finally:
             os.close(descriptor)
 
+    def opened(self, name: str) -> int:
+        """A descriptor to read a regular file in it; FileNotFoundError if there is none."""
+        descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._descriptor)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+        return descriptor
+
     def create(self, name: str) -> int:
         """A descriptor of a new file in it, for its user alone."""
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

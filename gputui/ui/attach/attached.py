@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from queue import SimpleQueue
-from threading import Thread
+from threading import Event, Thread
 from typing import Protocol
 
 from textual.message import Message
@@ -16,6 +16,7 @@ from gputui.model.attached.moment import TargetMoment
 from gputui.model.attached.target import ActionName, Look
 from gputui.model.attached.timeline import Timeline
 from gputui.model.attached.trace import Trace
+from gputui.model.collectives import Inquiry, Question
 from gputui.ui.attach.targets import ActionFeed, FeedMessage, OpenFeed, Targets
 from gputui.ui.attach.tree_thread import TreeThread
 from gputui.ui.messages import MomentsTaken, NoticeGiven, ProbeLoaded, StepBuilt, TimelineTaken, TreeBuilt
@@ -57,6 +58,18 @@ class ProbeLoader(Protocol):
         ...
 
 
+class Inquirer(Protocol):
+    """Asks NCCL in a process for all ranks of its job."""
+
+    def question(self, pids: Iterable[int]) -> Question:
+        """Which of these processes to ask, and what to say before; raises GputuiError where none may be asked."""
+        ...
+
+    def inquire(self, pid: int, tell: Callable[[Inquiry], object], is_left: Event) -> None:
+        """Ask, in any thread, and tell after each answer what is known; ends early once `is_left` is set."""
+        ...
+
+
 class Attached:
     """The attached processes. Each feed delivers in its own thread; the application's thread takes what it delivers.
 
@@ -78,6 +91,8 @@ class Attached:
         """Sentences that `start` shows."""
         self.loader: ProbeLoader | None = None
         """Puts the probe into a process without it; None where that is not offered."""
+        self.inquirer: Inquirer | None = None
+        """Asks NCCL; None where that is not offered."""
         self.is_replay = False
         """Whether gputui shows only a recording, without a monitor below it."""
         self.is_far = False

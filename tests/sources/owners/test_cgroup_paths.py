@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
@@ -14,6 +12,7 @@ from gputui.model.machine.owner import Owner
 from gputui.sources.owners.cgroup_paths import owner_in
 from gputui.sources.procfs import ProcFs
 from tests.sources.children import IDLE, running
+from tests.sources.owners.control_groups import FIRST, SECOND, made
 
 RECORDED = Path(__file__).parents[2] / "data" / "cgroups"
 
@@ -86,8 +85,6 @@ def test_noise_is_no_owner_and_no_error(seed):
     assert all(len(value) <= 260 and value.isprintable() for value in owner if value)
 
 
-CGROUPS = Path("/sys/fs/cgroup")
-SECOND, FIRST = CGROUPS / "unified", CGROUPS / "memory"
 NUMBER = uuid.uuid4().int
 OWN = f"gputui-{NUMBER:x}"
 """No other test makes a folder of this name."""
@@ -129,15 +126,3 @@ def test_a_process_in_a_real_control_group_has_its_owner(hierarchy, path, owner)
     with made(hierarchy / path) as group, running(IDLE) as child:
         (group / "cgroup.procs").write_text(str(child.pid))
         assert owner_in(ProcFs().control_groups(child.pid)) == owner
-
-
-@contextmanager
-def made(folder: Path) -> Iterator[Path]:
-    """A folder of the kernel's, made with those above it and taken away again."""
-    new = [parent for parent in (folder, *folder.parents) if not parent.exists()]
-    folder.mkdir(parents=True)
-    try:
-        yield folder
-    finally:
-        for parent in new:
-            parent.rmdir()

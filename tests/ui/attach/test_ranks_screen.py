@@ -13,6 +13,7 @@ from gputui.ui.drawing.line import text_of, width_of
 from tests.explain.maps import segment
 from tests.explain.moments import Tensor, moment, row
 from tests.ui.attach.sitting import sitting
+from tests.ui.test_collectives import Answers
 
 
 def rank(number: int, mib: float, **counters: int) -> TargetMoment:
@@ -84,3 +85,14 @@ async def test_enter_on_a_rank_shows_its_memory():
         assert "20.0 MiB" in at.text
         await at.press("enter")
         assert at.screen == "memory"
+
+
+async def test_c_asks_nccl_in_the_process_under_the_cursor_where_that_is_offered():
+    async with sitting(moment(segment(("live", 20)))) as at:
+        await at.press("6")
+        assert "c Who is behind" not in at.text
+        at.app.attached.inquirer = answers = Answers()
+        await at.press("6", "c")
+        await at.until(lambda: type(at.app.screen).__name__ == "Confirm")
+        assert f"Ask NCCL in process {at.app.attached.targets.current.feed.pid} which rank" in at.text
+        assert answers.left == []

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
+from textual.binding import BindingType
 
 from gputui.explain.ranks import Rank, ranks_of
+from gputui.ui.bindings import COLLECTIVES_BINDING
 from gputui.ui.drawing.attach.ranks import RANK_COLUMNS, RankRow, draw_odd
 from gputui.ui.drawing.columns import draw_row, draw_titles, lay_out
 from gputui.ui.drawing.line import Line
 from gputui.ui.screens.attach.base import AttachScreen
+from gputui.ui.screens.collectives import ask_collectives
 from gputui.ui.widgets.listing import Listing
 from gputui.ui.widgets.painted import Notes
 
@@ -36,6 +40,8 @@ class RanksScreen(AttachScreen):
 
     NAME = "ranks"
 
+    BINDINGS: ClassVar[list[BindingType]] = [COLLECTIVES_BINDING]
+
     def __init__(self) -> None:
         super().__init__()
         self._ranks: Sequence[Rank] = ()
@@ -44,6 +50,17 @@ class RanksScreen(AttachScreen):
         """Sentences about odd ranks, and the list."""
         yield Notes(self._draw_odd, id="odd")
         yield RankList(id="ranks")
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A process in a recording, or on another machine, is not asked."""
+        if action == "collectives":
+            return self.monitor.attached.inquirer is not None
+        return super().check_action(action, parameters)
+
+    def action_collectives(self) -> None:
+        """Ask NCCL in the process under the cursor, after a question."""
+        row = self.query_one(RankList).current
+        ask_collectives(self, (row.rank.moment.pid,) if row else ())
 
     def draw(self) -> None:
         """Draw the newest moment of every rank."""

@@ -1,0 +1,73 @@
+"""`gputui attach PID --behind`: asks NCCL which rank of a job is behind, and prints what it says."""
+
+from __future__ import annotations
+
+import json
+import sys
+from threading import Event
+
+from gputui.commands.printed.page import Page
+from gputui.errors import GputuiError
+from gputui.explain.documents.behind import behind_document
+from gputui.explain.machine.collectives import NEVER_TRIED, Findings, findings_of
+from gputui.model.collectives import Inquiry, Question
+from gputui.output import BOLD, RED, put
+from gputui.sources.nccl.source import PAUSE_S, RasSource
+
+
+def ask_behind(
+    pids: list[int],
+    *,
+    is_assumed: bool,
+    as_json: bool,
+    width: int,
+    in_color: bool,
+    source: RasSource | None = None,
+    pause_s: float = PAUSE_S,
+) -> int:
+    """Ask, after a question unless `is_assumed`; status 1: not both answers came. Raises GputuiError."""
+    source = source or RasSource()
+    question = source.question(pids)
+    if not is_assumed and not _may(question):
+        cause = "NCCL was not asked."
+        raise GputuiError(cause, "In a script, --yes answers the question.")
+    told: list[Inquiry] = []
+    source.inquire(question.pid, told.append, Event(), pause_s)
+    inquiry = told[-1]
+    found = findings_of(inquiry)
+    if as_json:
+        put(json.dumps(behind_document(inquiry, found), allow_nan=False) + "\n")
+    else:
+        put(_page(inquiry, found, width, in_color=in_color))
+    return int(inquiry.second is None)
+
+
+def _may(question: Question) -> bool:
+    """What is answered on the terminal; no without one."""
+    if sys.stdin is None or not sys.stdin.isatty() or sys.stderr is None:
+        return False
+    sys.stderr.write("\n".join((*question.sentences, question.warning)) + "\nAsk it? (yes, no) ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+
+def _page(inquiry: Inquiry, found: Findings, width: int, *, in_color: bool) -> str:
+    page = Page(width, in_color=in_color)
+    if found.headline:
+        page.wrapped(found.headline, "", BOLD)
+    if inquiry.problem:
+        page.wrapped(inquiry.problem, "! ", RED)
+    for suspect in found.suspects:
+        pid = inquiry.here.get(suspect.place)
+        page.line("")
+        page.wrapped(suspect.title(pid), "! ", RED)
+        page.wrapped(suspect.sentence, "    ")
+        if pid is not None:
+            page.wrapped(inquiry.doing.get(pid, ""), "    ")
+    if found.communicators:
+        page.section("Communicators")
+        for each in found.communicators:
+            page.wrapped(each.words, "  ")
+    page.line("")
+    page.wrapped(NEVER_TRIED, "")
+    return page.text

@@ -1,0 +1,101 @@
+"""What NCCL tells of a job: its communicators, and how many collectives each rank has launched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+INITIALISED, STILL_INITIALISING = 0, 7
+"""`ncclSuccess` and `ncclInProgress`; any other state of a communicator is an error."""
+
+
+class ProcessPlace(NamedTuple):
+    """A process of a job as NCCL names it: the address of its node, and its PID there or in its container.
+
+    The PID is below 0 where NCCL does not know the process.
+    """
+
+    host: str
+    pid: int
+
+    @property
+    def words(self) -> str:
+        """ "PID 2905 on 10.0.0.12"."""
+        return f"PID {self.pid} on {self.host}" if self.pid >= 0 else "in a process that NCCL cannot name"
+
+
+class CommunicatorRank(NamedTuple):
+    """A rank of a communicator that has answered; `counts` has the collectives that it has launched, by their names.
+
+    `is_ending`: it has begun to finalize, to destroy or to abort the communicator.
+    """
+
+    rank: int
+    place: ProcessPlace
+    nvml_device: int
+    init_state: int
+    error: int
+    is_ending: bool
+    counts: tuple[tuple[str, int], ...]
+
+    @property
+    def total(self) -> int:
+        """All collectives that it has launched."""
+        return sum(count for _, count in self.counts)
+
+
+class MissingRank(NamedTuple):
+    """A rank that has not answered: NCCL could not reach its process, or has given it up."""
+
+    rank: int
+    place: ProcessPlace
+    nvml_device: int
+    is_unresponsive: bool
+    is_dead: bool
+
+
+class Communicator(NamedTuple):
+    """A communicator; `size` is how many ranks it has, `key` tells it from all others."""
+
+    key: str
+    size: int
+    ranks: tuple[CommunicatorRank, ...]
+    missing: tuple[MissingRank, ...]
+
+    @property
+    def is_initialising(self) -> bool:
+        """Whether a rank is not yet ready."""
+        return any(rank.init_state == STILL_INITIALISING for rank in self.ranks)
+
+
+class JobAnswer(NamedTuple):
+    """One answer about a whole job."""
+
+    nccl_version: str
+    communicators: tuple[Communicator, ...]
+    timeouts: int
+
+
+class Inquiry(NamedTuple):
+    """What was asked of NCCL, and its answers: the second comes `interval_s` after the first.
+
+    `here` has the PIDs on this machine of the job's processes that run on it, `doing` what their main threads do, by
+    these PIDs. `problem` is why an answer is missing.
+    """
+
+    pid: int
+    first: JobAnswer | None = None
+    second: JobAnswer | None = None
+    interval_s: float = 0.0
+    here: Mapping[ProcessPlace, int] = {}
+    doing: Mapping[int, str] = {}
+    problem: str = ""
+    is_over: bool = False
+
+
+class Question(NamedTuple):
+    """What is said before a process is asked."""
+
+    pid: int
+    sentences: tuple[str, ...]
+    warning: str

@@ -1,0 +1,57 @@
+"""What NCCL says of a job, in lines: the answer in a sentence, the ranks that stand out, the communicators."""
+
+from __future__ import annotations
+
+from gputui.explain.machine.collectives import NEVER_TRIED, Compared, Findings, State, Suspect, Trouble
+from gputui.model.collectives import Inquiry
+from gputui.ui.drawing.line import Line, fit, indented, paragraph
+
+_ROLES = {
+    State.FAILED: "alarm",
+    State.MISSING: "alarm",
+    State.BEHIND: "poor",
+    State.MIXED: "poor",
+    State.MOVING: "good",
+}
+
+
+def draw_head(inquiry: Inquiry, found: Findings, width: int) -> list[Line]:
+    """Whom was asked and what the answer is; while one is awaited, that."""
+    newest = inquiry.second or inquiry.first
+    version = f", NCCL {newest.nccl_version}" if newest else ""
+    lines: list[Line] = [((fit(f"Collectives of the job of process {inquiry.pid}{version}", width), "title"),)]
+    if found.headline:
+        lines += indented(found.headline, width, " > ", "poor" if found.suspects else "plain")
+    if inquiry.problem:
+        lines += indented(inquiry.problem, width, " ! ", "fair")
+    elif not inquiry.is_over:
+        awaited = "the second answer, a few seconds after the first" if newest else "an answer; NCCL takes up to 10 s"
+        lines += paragraph(f"Waiting for {awaited} ...", width, "dim")
+    if newest and newest.timeouts:
+        lines += paragraph("Some ranks did not answer within the time that NCCL waits for them.", width, "fair")
+    return [*lines, *paragraph(NEVER_TRIED, width, "dim"), ()]
+
+
+def draw_suspect(suspect: Suspect, inquiry: Inquiry, width: int, *, is_current: bool) -> list[Line]:
+    """A rank that stands out: where it runs, why it does, and what it does now where that can be seen."""
+    pid = inquiry.here.get(suspect.place)
+    title = suspect.title(pid)
+    role = "fair" if suspect.trouble is Trouble.WAITS_TOO else "poor"
+    lines = _titled(title, width, " ! ", role, is_current=is_current)
+    lines += indented(suspect.sentence, width, "     ", "plain")
+    doing = inquiry.doing.get(pid, "") if pid is not None else ""
+    if doing:
+        lines += indented(doing, width, "     ", "plain")
+    if is_current and pid is not None:
+        lines.append(((fit("     Enter shows the process.", width), "dim"),))
+    return [*lines, ()]
+
+
+def draw_communicator(compared: Compared, width: int, *, is_current: bool) -> list[Line]:
+    """A communicator in a line: its ranks, its state, and how many collectives its ranks have launched."""
+    return _titled(compared.words, width, "   ", _ROLES.get(compared.state, "plain"), is_current=is_current)
+
+
+def _titled(text: str, width: int, lead: str, role: str, *, is_current: bool) -> list[Line]:
+    lines = indented(text, width, lead, role)
+    return [((fit("".join(part for part, _ in line), width), "cursor"),) for line in lines] if is_current else lines
