@@ -50,6 +50,8 @@ NAMELESS: HolderKey = (Category.UNATTRIBUTED.value, "")
 CACHE = "free in its cache"
 TAKEN_SHARE = 0.05
 """Of the cache: where a step needs less of it, that is not worth words."""
+MODELS = 3
+"""A list of fewer models is a pair, such as a generator and a discriminator."""
 OUTSIDE = "outside PyTorch (CUDA context, libraries)"
 
 
@@ -180,6 +182,9 @@ def _holder_of(owner: Owner, containers: Mapping[str, Container]) -> tuple[Holde
     category = owner.category
     if owner.keeper is not Keeper.NONE:
         return _keeper_of(owner)
+    models = _container_of_models(owner, containers)
+    if models:
+        return ("variable", models), models
     if category in MODEL_PARTS:
         root = root_of(owner.name) if owner.name else "a model"
         return (category.value, root), MODEL_PARTS[category].format(root)
@@ -196,6 +201,19 @@ def _holder_of(owner: Owner, containers: Mapping[str, Container]) -> tuple[Holde
     if label and category is Category.UNATTRIBUTED:
         return ("line", label), f"blocks allocated at {label}"
     return (category.value, ""), PLAIN.get(category, category.words)
+
+
+def _container_of_models(owner: Owner, containers: Mapping[str, Container]) -> str:
+    """The list or dictionary of models that a part of a model belongs to, or of what has models and optimizers."""
+    if owner.category in MODEL_PARTS:
+        path = owner.name.partition(" (")[0]
+    elif owner.category is Category.OPTIMIZER_STATE:
+        found = _OPTIMIZER.match(owner.name)
+        path = found[1] if found else ""
+    else:
+        return ""
+    paths = (path[: cut.start()] for cut in _INDEX.finditer(path))
+    return next((name for name in paths if name in containers and containers[name].elements >= MODELS), "")
 
 
 def _keeper_of(owner: Owner) -> tuple[HolderKey, str]:
