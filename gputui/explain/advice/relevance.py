@@ -23,8 +23,11 @@ _OF_THE_LIVE = frozenset(rule.kind for rule in RULES if rule.about is About.LIVE
 OVERLAP = 0.5
 """A finding says the same as a heavier one if this share of its blocks belongs to the other, too."""
 
-HEADS = ("out_of_memory", "kept_by_cycle", "kept_by_gradient_graph", "leak", "churn", "batch")
+HEADS = ("out_of_memory", "kept_by_cycle", "kept_by_gradient_graph", "leak", "kept_variable", "churn", "batch")
 """Come first among findings of their weight: what ends or slows the program, and what most people ask."""
+
+CAUSES = ("leak", "failed_capture")
+"""What holds memory, beside the findings about live memory."""
 
 _RANK = tuple(Weight)
 
@@ -39,6 +42,15 @@ def relevant(findings: Iterable[Finding], situation: Situation) -> tuple[Finding
         if finding.kind not in silent and not any(_is_within(finding, other) for other in shown):
             shown.append(finding)
     return tuple(shown)
+
+
+def names_a_cause(finding: Finding, verdict: str) -> bool:
+    """Whether a finding says why memory is held that could be freed, which is what most people ask.
+
+    A fact about it does if the verdict's sentence is about something else.
+    """
+    is_about = finding.kind in _OF_THE_LIVE or finding.kind in CAUSES
+    return is_about and (finding.weight is not Weight.FACT or not any(map(verdict.__contains__, finding.owners)))
 
 
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -5,6 +5,7 @@ A length is exact even in a look that has time for a few of the elements only: b
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,6 +26,8 @@ from gputui.probe.search.growing_lines import (
     VARIABLE,
     functions_of,
     line_of_growth,
+    lines_that_assign,
+    lines_that_assign_global,
     mentioning,
     variable_of,
 )
@@ -38,6 +41,8 @@ SENT_AT_MOST = 64
 SIZES_AT_MOST = 1024
 LRU_CACHE = "lru_cache"
 """The type of a container that `functools.lru_cache` or `functools.cache` fills."""
+
+_INDEX = re.compile(r"[.\[]")
 
 _value, _name, _where = itemgetter(0), itemgetter(1), itemgetter(2)
 """Of a `NamedValue`."""
@@ -71,6 +76,7 @@ def describe(
     """
     frames = [(space.where, space.code) for space in namespaces if space.code is not None]
     described = []
+    in_classes: dict[str, list[CodeType]] = {}
     for container in containers:
         named, variable = container.named, _variable_of_program(container)
         module = None if named.where else _module_of(named, namespaces)
@@ -88,13 +94,19 @@ def describe(
                 "variable": named.where,
                 "growth": (
                     [
-                        *_nearest_functions(container, namespaces if _is_in_library(container) else [], variable),
+                        *_nearest_functions(container, variable),
+                        *(_in_classes(namespaces, variable, in_classes) if _is_of_library(container) else ()),
                         *_functions_in(module, variable),
                         *(code for where, code in frames if where == named.where),
                         *(code for _, code in frames),
                     ],
                     variable,
                     _loads(container),
+                    files,
+                ),
+                "assigned": (
+                    [code for where, code in frames if where == named.where or _is_body_of(code, module)],
+                    _INDEX.split(named.name, 1)[0],
                     files,
                 ),
             }
@@ -112,10 +124,21 @@ def _loads(container: Container) -> tuple[str, ...]:
 
 
 def _is_in_library(container: Container) -> bool:
-    """Whether it is inside an object of a library, such as a `queue.Queue`: no line of the program names it."""
-    cls = type(container.holder)
+    """Whether it is inside an object of a library, such as a `queue.Queue`: no line of the program names it.
+
+    What the library itself does not name is an attribute that the program has added, as to a module of PyTorch's.
+    """
+    return _is_of_library(container) and (
+        not plain.flags_of(type(container.holder)) & plain.HEAP_TYPE
+        or bool(functions_of(container.holder, variable_of(container.named.name)))
+    )
+
+
+def _is_of_library(container: Container) -> bool:
+    """Whether it is an attribute of an object whose class is a library's."""
+    cls, name = type(container.holder), container.named.name
     is_of_object = container.holder is not None and not plain.is_one_of(cls, (FunctionType, MethodType))
-    return is_of_object and "." in container.named.name and is_lasting(cls)
+    return is_of_object and "." in name and not name.endswith("]") and is_lasting(cls)
 
 
 def _variable_of_program(container: Container) -> str:
@@ -124,14 +147,20 @@ def _variable_of_program(container: Container) -> str:
     return variable_of(name.rpartition(".")[0] if _is_in_library(container) else name)
 
 
-def _nearest_functions(container: Container, modules: list[Namespace], variable: str) -> Iterator[CodeType]:
-    """The functions that are likely to add to the container: of its holder's class, or of classes in these modules."""
-    if container.holder is not None and not _is_in_library(container):
-        yield from functions_of(container.holder, variable)
-    for space in modules:
-        for cls in () if space.is_function else list(space.variables.values()):
-            if issubclass(type(cls), type) and plain.flags_of(cls) & plain.HEAP_TYPE and not is_lasting(cls):
-                yield from islice(mentioning(plain.namespace_of(cls), variable), FUNCTIONS_AT_MOST)
+def _nearest_functions(container: Container, variable: str) -> Iterable[CodeType]:
+    """The functions of its holder's class, which are likely to add to the container."""
+    is_holders = container.holder is not None and not _is_in_library(container)
+    return functions_of(container.holder, variable) if is_holders else ()
+
+
+def _in_classes(namespaces: list[Namespace], variable: str, known: dict[str, list[CodeType]]) -> list[CodeType]:
+    """The methods of the program's classes that mention the variable."""
+    if variable not in known:
+        values = (value for space in namespaces if not space.is_function for value in list(space.variables.values()))
+        classes = (cls for cls in values if issubclass(type(cls), type) and plain.flags_of(cls) & plain.HEAP_TYPE)
+        found = (mentioning(plain.namespace_of(cls), variable) for cls in classes if not is_lasting(cls))
+        known[variable] = [code for codes in found for code in islice(codes, FUNCTIONS_AT_MOST)]
+    return known[variable]
 
 
 def _functions_in(module: dict[str, Any] | None, variable: str) -> Iterator[CodeType]:
@@ -188,14 +217,21 @@ def add_graphs(
     for container in described:
         elements = counts[container.pop("variable"), container["name"]]  # shared by containers with the same name
         growth, is_unread = container.pop("growth"), container.pop("is_unread")
+        assigned = container.pop("assigned", ([], "", {}))
         read, graphs = len(elements.read) + elements.plain, len(elements.with_graph)
         if read or is_unread:
-            container["grown_at"] = container.get("grown_at") or line_of_growth(*growth)
+            container["grown_at"] = container.get("grown_at") or line_of_growth(*growth) or _assigned_at(*assigned)
             operations, walked = _size_of_graphs(container, elements, sizes)
             counted = {"read": read, "graphs": graphs, "nodes": operations, "walked": walked}
             with_tensors.append({**container, **counted})
     with_tensors.sort(key=lambda container: -container["elements"])  # of a long one, a look may read little
     return with_tensors[:SENT_AT_MOST]
+
+
+def _assigned_at(codes: list[CodeType], variable: str, files: Mapping[str, str]) -> str:
+    """Where this code, which runs, assigns the variable that leads to a container; "" if it does not."""
+    lines = (lines_that_assign(code, variable, files) for code in codes)
+    return next(filter(None, lines), "") or lines_that_assign_global(codes, variable, files)
 
 
 def _count_elements(
@@ -289,6 +325,11 @@ def _module_of(named: NamedValue, namespaces: list[Namespace]) -> dict[str, Any]
     ]
     direct = (variables for variables in modules if variables.get(named.name) is named.value)
     return next(direct, modules[0] if modules else None)
+
+
+def _is_body_of(code: CodeType, module: dict[str, Any] | None) -> bool:
+    """Whether it is the code of the module itself, outside its functions."""
+    return module is not None and code.co_name == "<module>" and code.co_filename == plain.text_in(module, "__file__")
 
 
 def _file_of(module: dict[str, Any] | None) -> str:

@@ -33,5 +33,11 @@ class Ensemble:
 ensemble = Ensemble()
 ensemble.train(12)
 tensors = [p for learner in ensemble.learners for p in learner.model.parameters()]
-tensors += [t for learner in ensemble.learners if learner.optimizer for s in learner.optimizer.state.values() for t in s.values()]
+tensors += [
+    t
+    for learner in ensemble.learners
+    if learner.optimizer
+    for s in learner.optimizer.state.values()
+    for t in s.values()
+]
 rest(bytes_of(tensor for tensor in tensors if tensor.is_cuda))

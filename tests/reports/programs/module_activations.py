@@ -29,11 +29,8 @@ class Net(nn.Module):
 def evaluate(model, batches):
     if FIXED:
         model.eval()
-    scores = []
     with torch.no_grad():
-        for batch in batches:
-            scores.append(model(batch.cuda()).mean().item())
-    return scores
+        return [model(batch.cuda()).mean().item() for batch in batches]
 
 
 model = Net().cuda()

@@ -28,8 +28,7 @@ class Batcher:
 
 
 def relax(batcher, steps):
-    batcher.step()
-    batcher.state.history = batcher.state.history.detach()
+    batcher.model(batcher.state.positions)
     before = torch.cuda.memory_allocated() - batcher.state.history.nbytes
     for _ in range(steps):
         batcher.step()

@@ -78,18 +78,27 @@ def weight_copy(situation: Situation) -> Finding | None:
         for model, parameters in models.items():
             count = _copies(_shapes(storages), _shapes(parameters), _shapes(buffers.get(model, ())))
             if count and _is_surely(storages, parameters):
-                return _finding(name, model, count, storages, parameters)
+                return _finding(name, model, count, storages, parameters, _assigned_at(situation, name))
     return None
 
 
-def _finding(name: str, model: str, count: int, storages: Sequence[Storage], parameters: Sequence[Storage]) -> Finding:
+def _assigned_at(situation: Situation, name: str) -> str:
+    """The line that made or filled the collection."""
+    look = situation.moment.look
+    containers = look.inventory.containers if look and look.inventory else ()
+    return next((container.grown_at for container in containers if family(container.name) == name), "")
+
+
+def _finding(
+    name: str, model: str, count: int, storages: Sequence[Storage], parameters: Sequence[Storage], made_at: str
+) -> Finding:
     line, variable = place(storages[0].owner), name.partition("[")[0]
     what = "a copy" if count == 1 else f"{count} copies"
     dtypes = {storage.dtype for storage in storages} - {parameter.dtype for parameter in parameters}
     precision = f" in {next(iter(dtypes))}" if len(dtypes) == 1 else ""
     remedy = MASTERS if precision else LOADED.format(variable)
     copy = f"{name}[*]{f' ({line})' if line else ''}"
-    size = format_bytes(_bytes(storages))
+    size = f"{format_bytes(_bytes(storages))}{f' ({made_at})' if made_at and not line else ''}"
     alike = f"Its {len(storages):,} tensors have the shapes of the {len(parameters):,} parameters of {model}."
     return Finding(
         kind="weight_copy",

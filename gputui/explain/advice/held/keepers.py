@@ -38,6 +38,8 @@ CURES = {
 
 FORGET_OUTPUTS = "get_ipython().displayhook.flush(); get_ipython().user_ns_hidden.update(_='', __='', ___='')"
 
+CYCLE_OF = "A cycle of "
+_LINE = re.compile(r" \(([^()]*:\d+)\)")
 _FRAME = re.compile(r"the frame of (\w+)")
 _FUNCTION = re.compile(r"(\w+) \([^()]*:\d+\)")
 _VARIABLE = re.compile(r"[\w.]+")
@@ -116,8 +118,9 @@ def kept_by_cycle(situation: Situation) -> Finding | None:
         return None
     remedy = _break_cycle(blockers[0].owner.name)
     finding = _finding("kept_by_cycle", "Only reference cycles keep", blockers, remedy, Weight.PROBLEM)
-    size = format_bytes(finding.bytes)
-    return replace(finding, title=f"gc.collect() would free about {size}, which only reference cycles keep.")
+    size, closed_by = format_bytes(finding.bytes), _LINE.sub(r" at \1", blockers[0].owner.name.removeprefix(CYCLE_OF))
+    title = f"gc.collect() would free about {size}, which only reference cycles keep. They are of {closed_by}."
+    return replace(finding, title=title)
 
 
 def kept_by_gradient_graph(situation: Situation) -> Finding | None:

@@ -87,6 +87,15 @@ def growing_variables(looks: Sequence[Seen], device: int, *, has_host: bool) -> 
     return sorted(growing, key=lambda variable: (not variable.is_on_device, -variable.grown_bytes))
 
 
+def in_one_look(look: Seen, name: str, device: int) -> GrowingVariable | None:
+    """What the variable of this name keeps in a look, which alone does not tell whether it grows."""
+    container = next((found for found in _inventory(look).containers if found.name == name), None)
+    if container is not None:
+        return _growing_container([(look, container)], device)
+    storages = _by_variable(_inventory(look).storages, device).get(name)
+    return _growing_variable(name, 0, storages, (look, look), device) if storages else None
+
+
 def _filling_containers(looks: Sequence[Seen], device: int, growing: Collection[str]) -> list[GrowingVariable]:
     """Containers that keep more and more although they get no longer, as their elements do: `sessions[user].past`."""
     if len(looks) < LOOKS_OF_VARIABLES:
