@@ -40,7 +40,8 @@ FORGET_OUTPUTS = "get_ipython().displayhook.flush(); get_ipython().user_ns_hidde
 
 CYCLE_OF = "A cycle of "
 _LINE = re.compile(r" \(([^()]*:\d+)\)")
-_FRAME = re.compile(r"the frame of (\w+)")
+_IMPORT = "A cycle of an import, "
+_FRAME = re.compile(r"the frame of (\w+)(?: \([^()]*\))?")
 _FUNCTION = re.compile(r"(\w+) \([^()]*:\d+\)")
 _VARIABLE = re.compile(r"[\w.]+")
 _OUTPUT = re.compile(r"Out\[(\d+)\]|_+\d*")
@@ -161,11 +162,16 @@ def gradient_buckets(situation: Situation) -> Finding | None:
 def _break_cycle(closed_by: str) -> str:
     """How to let go what the cycle keeps now, and how to make none."""
     frame = _FRAME.search(closed_by)
-    function = _FUNCTION.search(closed_by)
-    if frame:
-        cure = f"delete the variable of {frame[1]}() that holds the exception (del), best in a finally block"
-    elif function:
+    function = _FUNCTION.search(_FRAME.sub("", closed_by))
+    if function:
         cure = f"let {function[1]}() use its argument, or weakref.ref(self), instead of self"
+    elif frame and _IMPORT in closed_by:
+        cure = (
+            f"import at the top of the program what was imported while {frame[1]}() ran, and call gc.collect() there:"
+            " the first optimizer imports torch._dynamo, which leaves the frames of its callers in a cycle"
+        )
+    elif frame:
+        cure = f"delete the variable of {frame[1]}() that holds the exception (del), best in a finally block"
     else:
         cure = "make one of the references a weakref.ref, or set it to None before you let the object go"
     return f"The action x runs gc.collect() now. So that it is not needed, {cure}."
