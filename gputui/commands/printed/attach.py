@@ -73,6 +73,7 @@ def _answer(
 ) -> None:
     """Who holds the memory, and the first finding: before that where it names the cause, unless an error is told."""
     about = " ".join(answer.sentence for _, answer in verdicts)
+    first = [(name, finding) for name, finding in first if finding.title not in about]
     leads = not is_of_error and any(names_a_cause(finding, about) for _, finding in first)
     for name, finding in first if leads else ():
         page.finding(name, finding)

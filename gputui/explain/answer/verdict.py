@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gputui.explain.advice.held.folded import folded
 from gputui.explain.advice.held.holders import Holder, HolderKey, device_holders, holders_of
 from gputui.explain.advice.leaks.counters import Growth, growth_in, rate_words, time_left_words
+from gputui.explain.advice.relevance import names_a_cause
 from gputui.explain.advice.situation import clock
 from gputui.explain.answer.estimates import NAMELESS, LookHolders, need_beside, rising, with_growth, with_leak
 from gputui.explain.memory.need import Need, need_of, need_words
@@ -135,6 +136,9 @@ def verdict(
     sentence = f"{rises} {sentence}" if is_of_another else f"{sentence} {rises}".rstrip()
     if not rises and not moment.ended:
         sentence += _still(moment, counters, need)
+    cause = next((found for found in findings if not found.until and names_a_cause(found, sentence)), None)
+    if cause and largest.key[0] in (_CACHE, _OUTSIDE) and not need:
+        sentence = f"{cause.title} {sentence}"
     held = sum(holder.bytes for holder in holders)
     shown = [holder for holder in holders[:HOLDERS_SHOWN] if holder.bytes >= HOLDER_SHARE * held]
     firsts = _first_seen(looks)
