@@ -27,8 +27,9 @@ OVERLAP = 0.5
 HEADS = ("out_of_memory", "kept_by_cycle", "kept_by_gradient_graph", "leak", "kept_variable", "churn", "batch")
 """Come first among findings of their weight: what ends or slows the program, and what most people ask."""
 
-NEVER_MEANT = frozenset({"kept_by_cycle", "kept_by_gradient_graph", "small_views"})
-"""What nobody keeps on purpose is said of small programs, too."""
+COPIES = ("weight_copy", "second_model")
+NEVER_MEANT = frozenset({"kept_by_cycle", "kept_by_gradient_graph", "small_views", *COPIES})
+"""What is seldom kept on purpose is said of small programs, too."""
 CAUSES = ("leak", "failed_capture")
 """What holds memory, beside the findings about live memory."""
 
@@ -74,7 +75,7 @@ def _matters(finding: Finding, situation: Situation) -> bool:
         was_full = bool(counters.num_ooms or counters.num_alloc_retries) and not situation.was_never_full
         return was_full or finding.bytes >= CACHE_MATTERS_SHARE * total
     if finding.kind in _OF_THE_LIVE:
-        share = COPY_MATTERS_SHARE if finding.kind == "weight_copy" else MATTERS_OF_RESERVED_SHARE
+        share = COPY_MATTERS_SHARE if finding.kind in COPIES else MATTERS_OF_RESERVED_SHARE
         least_bytes = PART_BYTES if finding.kind in NEVER_MEANT else MATTERS_BYTES
         is_large_part = finding.bytes >= max(least_bytes, share * counters.reserved_bytes)
         return is_large_part or finding.bytes >= MATTERS_SHARE * total

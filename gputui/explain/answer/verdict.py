@@ -128,7 +128,8 @@ def verdict(
     named = leak.owners[0] if leak and leak.owners else ""
     if growth and rise and not named and rise.bytes_per_s >= OF_GROWTH * growth.bytes_per_s:
         named = rise.name
-    named = largest.name if family(named) == largest.name else named
+    is_of_largest = family(named) == largest.name or named.startswith(f"{largest.name}[")
+    named = largest.name if is_of_largest else named
     rises = _growth(device, growth, named, largest)
     if not rises and leak and not moment.ended:
         rises = _grows_by_looks(leak, sentence)

@@ -16,12 +16,15 @@ from gputui.probe.objects.plain import HEAP_TYPE
 from gputui.probe.objects.stacks import Namespace
 from gputui.probe.pace.meter import Meter
 from gputui.probe.search.growing_lines import (
+    EITHER,
     STORED_ATTRIBUTE,
+    line_of_growth,
     lines_of_source_that_assign,
     lines_that_assign,
     lines_that_assign_global,
     lines_that_call,
     mentioning,
+    variable_of,
 )
 from gputui.probe.search.keepers import Keepers
 from gputui.probe.search.variables import NamedValue
@@ -30,6 +33,7 @@ EMPTY_CACHE = "empty_cache"
 VARIABLES_AT_MOST = 64
 GLOBALS_AT_MOST = 8
 ATTRIBUTES_AT_MOST = 32
+_ENDS_OF_KEYS = ("']", '"]')
 PLACES_AT_MOST = 2
 """Of the assignments of one attribute in several functions."""
 CODES_AT_MOST = 16
@@ -81,13 +85,25 @@ class Attribute(NamedTuple):
         return " and ".join(list(dict.fromkeys(filter(None, places)))[:PLACES_AT_MOST])
 
 
+class Element(NamedTuple):
+    """One in a dictionary, such as a sum by its name: its label, the variable, and the code that mentions it."""
+
+    label: str
+    name: str
+    codes: list[CodeType]
+
+    def lines(self, files: Mapping[str, str]) -> str:
+        """Where the dictionary is written: "train.py:31 in step"; "" if that is not known."""
+        return line_of_growth(self.codes, self.name, EITHER, files)
+
+
 class Wanted(NamedTuple):
     """What to read: where the variables are assigned that keep a graph, and who calls `empty_cache()`.
 
     `callers` is None in looks that do not search for them.
     """
 
-    variables: list[Local | Global | Attribute]
+    variables: list[Local | Global | Attribute | Element]
     callers: list[CodeType] | None
     files: Mapping[str, str]
 
@@ -106,12 +122,16 @@ def wanted(
     with_graph = [tensor for tensor in plain_names if tensor.name.isidentifier() and has_graph(tensor.value)]
     attributes = [tensor for tensor in plain_names if "." in tensor.name][:ATTRIBUTES_AT_MOST]
     codes = {space.where: space.code for space in namespaces if space.is_function and space.code is not None}
-    found: list[Local | Global | Attribute] = []
+    found: list[Local | Global | Attribute | Element] = []
     found += [Local(tensor.label, tensor.name, codes[tensor.where]) for tensor in with_graph if tensor.where in codes]
     del found[VARIABLES_AT_MOST:]
     in_modules = [tensor for tensor in with_graph if not tensor.where][:GLOBALS_AT_MOST]
     cells = keepers.sources() if in_modules else []
     found += [Global(tensor.name, _assigning(tensor, namespaces, meter), cells) for tensor in in_modules]
+    elements = [tensor for tensor in tensors if not tensor.keeper and tensor.name[-2:] in _ENDS_OF_KEYS]
+    for tensor in filter(lambda tensor: has_graph(tensor.value), elements[:ATTRIBUTES_AT_MOST]):
+        name = variable_of(tensor.name)
+        found.append(Element(tensor.label, name, list(islice(_mentioning(namespaces, name, meter), CODES_AT_MOST))))
     for tensor in attributes:
         name = tensor.name.rpartition(".")[2]
         if has_graph(tensor.value):

@@ -52,8 +52,7 @@ def container_tensors(situation: Situation) -> Finding | None:
         return Finding(
             kind="container_tensors",
             weight=Weight.ADVICE,
-            title=f"{holder.label} keeps {format_bytes(own)} on the device in"
-            f" {counted(holder.elements, 'element')}.",
+            title=f"{holder.label} keeps {format_bytes(own)} on the device in {counted(holder.elements, 'element')}.",
             evidence=(what, _why(situation)),
             remedy=f"Keep its tensors in host memory ({singular(holder.name)}.cpu(), pinned if they go back to the"
             " device), or empty it once it has been used.",

@@ -21,7 +21,7 @@ from gputui.units import format_bytes
 FEWEST_ELEMENTS = 3
 """A list of one or two tensors is a double buffer or a pair of inputs."""
 OF_TRAINING = (Category.GRADIENT, Category.OPTIMIZER_STATE)
-"""Where these are, a variable has the graph of the present step."""
+"""Where these are, a local variable has the graph of the present step."""
 MODELS = (
     "Keep one model and one optimizer on the device: move a model that is ready to host memory (.cpu()) and let its"
     " optimizer go, or save its weights to a file."
@@ -68,10 +68,11 @@ def _how(variable: GrowingVariable) -> str:
 
 
 def _may_grow(variable: GrowingVariable, holder: Holder, layout: DeviceLayout) -> bool:
-    """Whether it is a collection, or a tensor with a graph that no training has now."""
+    """Whether it is a collection, or a tensor with a graph that is not that of a training step."""
     if variable.container is not None:
         return holder.elements >= FEWEST_ELEMENTS
-    return variable.graphs > 0 and not any(category_bytes(layout, kind) for kind in OF_TRAINING)
+    is_of_step = any(category_bytes(layout, kind) for kind in OF_TRAINING) and variable.name.isidentifier()
+    return variable.graphs > 0 and not is_of_step
 
 
 def _is_of_models(holder: Holder, layout: DeviceLayout) -> bool:

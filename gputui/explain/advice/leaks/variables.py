@@ -92,8 +92,10 @@ def in_one_look(look: Seen, name: str, device: int) -> GrowingVariable | None:
     container = next((found for found in _inventory(look).containers if found.name == name), None)
     if container is not None:
         return _growing_container([(look, container)], device)
-    storages = _by_variable(_inventory(look).storages, device).get(name)
-    return _growing_variable(name, 0, storages, (look, look), device) if storages else None
+    own, saved = _split([s for s in _inventory(look).storages if s.device == device], (f"{name} ", f"{name}["))
+    own += [storage for storage in _inventory(look).storages if storage.owner == name and storage.device == device]
+    saved += [storage for storage in _inventory(look).storages if storage.kept_by == name and storage.device == device]
+    return _growing_variable(name, 0, own + saved, (look, look), device) if own or saved else None
 
 
 def _filling_containers(looks: Sequence[Seen], device: int, growing: Collection[str]) -> list[GrowingVariable]:
@@ -322,7 +324,7 @@ def _by_variable(storages: Iterable[Storage], device: int) -> dict[str, list[Sto
             continue
         label = storage.kept_by or ("" if storage.saved_by else storage.owner)
         name = label.partition(" (")[0]
-        if name and "[" not in name and " " not in name:
+        if name and ("[" not in name or name.endswith("']")) and " " not in name:
             by_variable[name].append(storage)
     return by_variable
 
