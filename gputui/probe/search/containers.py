@@ -8,29 +8,29 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import compress, islice, repeat
+from collections.abc import Callable, Iterable, Mapping
+from itertools import compress, repeat
 from operator import and_, eq, itemgetter, not_
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
 from gputui.probe.objects import opaque, plain
-from gputui.probe.objects.kinds import is_lasting
 from gputui.probe.objects.stacks import Namespace, place
 from gputui.probe.objects.torch_types import AnyObject
 from gputui.probe.search import keepers
-from gputui.probe.search.growing_lines import (
-    ATTRIBUTE,
-    EITHER,
-    FUNCTIONS_AT_MOST,
-    VARIABLE,
-    functions_of,
-    line_of_growth,
-    lines_that_assign,
-    lines_that_assign_global,
-    mentioning,
-    variable_of,
+from gputui.probe.search.container_lines import (
+    Container,
+    assigned_at,
+    functions_in,
+    in_classes,
+    is_body_of,
+    is_in_library,
+    is_of_library,
+    loads_of,
+    nearest_functions,
+    variable_of_program,
 )
+from gputui.probe.search.growing_lines import line_of_growth
 from gputui.probe.search.variables import NamedValue, label_of
 
 SHORTEST = 3
@@ -59,14 +59,6 @@ class Roots(NamedTuple):
     have_graphs: list[bool]
 
 
-class Container(NamedTuple):
-    """A container as the search came to it, with the object that has it as an attribute or element, if any."""
-
-    named: NamedValue
-    elements: int
-    holder: AnyObject
-
-
 def describe(
     containers: Iterable[Container], namespaces: list[Namespace], files: Mapping[str, str], unread: frozenset[int]
 ) -> list[dict[str, Any]]:
@@ -76,16 +68,16 @@ def describe(
     """
     frames = [(space.where, space.code) for space in namespaces if space.code is not None]
     described = []
-    in_classes: dict[str, list[CodeType]] = {}
+    known: dict[str, list[CodeType]] = {}
     for container in containers:
-        named, variable = container.named, _variable_of_program(container)
+        named, variable = container.named, variable_of_program(container)
         module = None if named.where else _module_of(named, namespaces)
         described.append(
             {
                 "ident": id(named.value),
                 "name": named.name,
                 "where": named.where or _file_of(module),
-                "held_by": "" if _is_in_library(container) else _class_of(container.holder, named.name),
+                "held_by": "" if is_in_library(container) else _class_of(container.holder, named.name),
                 "type": LRU_CACHE if _is_cache(named.value) else plain.type_name(named.value),
                 "grown_at": _definition(named.value, files),
                 "elements": container.elements,
@@ -94,77 +86,24 @@ def describe(
                 "variable": named.where,
                 "growth": (
                     [
-                        *_nearest_functions(container, variable),
-                        *(_in_classes(namespaces, variable, in_classes) if _is_of_library(container) else ()),
-                        *_functions_in(module, variable),
+                        *nearest_functions(container, variable),
+                        *(in_classes(namespaces, variable, known) if is_of_library(container) else ()),
+                        *functions_in(module, variable),
                         *(code for where, code in frames if where == named.where),
                         *(code for _, code in frames),
                     ],
                     variable,
-                    _loads(container),
+                    loads_of(container),
                     files,
                 ),
                 "assigned": (
-                    [code for where, code in frames if where == named.where or _is_body_of(code, module)],
+                    [code for where, code in frames if where == named.where or is_body_of(code, module)],
                     _INDEX.split(named.name, 1)[0],
                     files,
                 ),
             }
         )
     return described
-
-
-def _loads(container: Container) -> tuple[str, ...]:
-    """How the program reads the container: as a variable or as an attribute."""
-    name, holder = container.named.name, container.holder
-    if name.endswith("]") or _is_in_library(container):
-        return EITHER
-    is_of_object = holder is not None and not plain.is_one_of(type(holder), (FunctionType, MethodType))
-    return ATTRIBUTE if is_of_object or "." in name else VARIABLE
-
-
-def _is_in_library(container: Container) -> bool:
-    """Whether it is inside an object of a library, such as a `queue.Queue`: no line of the program names it.
-
-    What the library itself does not name is an attribute that the program has added, as to a module of PyTorch's.
-    """
-    return _is_of_library(container) and (
-        not plain.flags_of(type(container.holder)) & plain.HEAP_TYPE
-        or bool(functions_of(container.holder, variable_of(container.named.name)))
-    )
-
-
-def _is_of_library(container: Container) -> bool:
-    """Whether it is an attribute of an object whose class is a library's."""
-    cls, name = type(container.holder), container.named.name
-    is_of_object = container.holder is not None and not plain.is_one_of(cls, (FunctionType, MethodType))
-    return is_of_object and "." in name and not name.endswith("]") and is_lasting(cls)
-
-
-def _variable_of_program(container: Container) -> str:
-    """The last part of its name that the program may have written: `batches` of `loader.batches.queue`."""
-    name = container.named.name
-    return variable_of(name.rpartition(".")[0] if _is_in_library(container) else name)
-
-
-def _nearest_functions(container: Container, variable: str) -> Iterable[CodeType]:
-    """The functions of its holder's class, which are likely to add to the container."""
-    is_holders = container.holder is not None and not _is_in_library(container)
-    return functions_of(container.holder, variable) if is_holders else ()
-
-
-def _in_classes(namespaces: list[Namespace], variable: str, known: dict[str, list[CodeType]]) -> list[CodeType]:
-    """The methods of the program's classes that mention the variable."""
-    if variable not in known:
-        values = (value for space in namespaces if not space.is_function for value in list(space.variables.values()))
-        classes = (cls for cls in values if issubclass(type(cls), type) and plain.flags_of(cls) & plain.HEAP_TYPE)
-        found = (mentioning(plain.namespace_of(cls), variable) for cls in classes if not is_lasting(cls))
-        known[variable] = [code for codes in found for code in islice(codes, FUNCTIONS_AT_MOST)]
-    return known[variable]
-
-
-def _functions_in(module: dict[str, Any] | None, variable: str) -> Iterator[CodeType]:
-    return islice(mentioning(module, variable), FUNCTIONS_AT_MOST) if module else iter(())
 
 
 def roots(
@@ -220,18 +159,12 @@ def add_graphs(
         assigned = container.pop("assigned", ([], "", {}))
         read, graphs = len(elements.read) + elements.plain, len(elements.with_graph)
         if read or is_unread:
-            container["grown_at"] = container.get("grown_at") or line_of_growth(*growth) or _assigned_at(*assigned)
+            container["grown_at"] = container.get("grown_at") or line_of_growth(*growth) or assigned_at(*assigned)
             operations, walked = _size_of_graphs(container, elements, sizes)
             counted = {"read": read, "graphs": graphs, "nodes": operations, "walked": walked}
             with_tensors.append({**container, **counted})
     with_tensors.sort(key=lambda container: -container["elements"])  # of a long one, a look may read little
     return with_tensors[:SENT_AT_MOST]
-
-
-def _assigned_at(codes: list[CodeType], variable: str, files: Mapping[str, str]) -> str:
-    """Where this code, which runs, assigns the variable that leads to a container; "" if it does not."""
-    lines = (lines_that_assign(code, variable, files) for code in codes)
-    return next(filter(None, lines), "") or lines_that_assign_global(codes, variable, files)
 
 
 def _count_elements(
@@ -325,11 +258,6 @@ def _module_of(named: NamedValue, namespaces: list[Namespace]) -> dict[str, Any]
     ]
     direct = (variables for variables in modules if variables.get(named.name) is named.value)
     return next(direct, modules[0] if modules else None)
-
-
-def _is_body_of(code: CodeType, module: dict[str, Any] | None) -> bool:
-    """Whether it is the code of the module itself, outside its functions."""
-    return module is not None and code.co_name == "<module>" and code.co_filename == plain.text_in(module, "__file__")
 
 
 def _file_of(module: dict[str, Any] | None) -> str:

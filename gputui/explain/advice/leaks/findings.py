@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gputui.explain.advice.leaks.counters import growth_in, rate_words
+from gputui.explain.advice.leaks.growing import GrowingVariable
 from gputui.explain.advice.leaks.kinds import KindGrowth, addresses, as_one, growths, rises
 from gputui.explain.advice.leaks.thresholds import GROWTH_BYTES, LOOKS
 from gputui.explain.advice.leaks.variables import (
-    GrowingVariable,
     growing_variables,
     suspected_variables,
 )

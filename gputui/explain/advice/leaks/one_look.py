@@ -7,8 +7,9 @@ from dataclasses import replace
 from gputui.explain.advice.held.folded import folded
 from gputui.explain.advice.held.holders import OF_MODELS, Holder, holders_of
 from gputui.explain.advice.leaks.findings import CACHE, content_of, remedy_of, what_it_keeps
+from gputui.explain.advice.leaks.growing import GrowingVariable
 from gputui.explain.advice.leaks.thresholds import LOOKS
-from gputui.explain.advice.leaks.variables import GrowingVariable, in_one_look
+from gputui.explain.advice.leaks.variables import in_one_look
 from gputui.explain.advice.situation import Situation, category_bytes
 from gputui.explain.advice.thresholds import MATTERS_OF_RESERVED_SHARE, PART_BYTES
 from gputui.explain.owners.names import counted
