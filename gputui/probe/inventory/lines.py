@@ -80,9 +80,9 @@ class Attribute(NamedTuple):
 
     def lines(self, files: Mapping[str, str]) -> str:
         """Where it is assigned, outside `__init__` if anywhere: "train.py:31 in step"; "" if that is not known."""
-        codes = [code for code in self.codes if code.co_name != "__init__"] or self.codes
-        places = (lines_that_assign(code, self.name, files, STORED_ATTRIBUTE) for code in codes)
-        return " and ".join(list(dict.fromkeys(filter(None, places)))[:PLACES_AT_MOST])
+        found = {lines_that_assign(code, self.name, files, STORED_ATTRIBUTE): code for code in self.codes}
+        places = [place for place, code in found.items() if place and code.co_name != "__init__"]
+        return " and ".join(places[:PLACES_AT_MOST] or filter(None, found))
 
 
 class Element(NamedTuple):
