@@ -116,6 +116,19 @@ CYCLES = {
         "make one of the references a weakref.ref",
     ),
 }
+FIRST_OPTIMIZER = """
+import gputui.probe, gc, torch
+
+gc.disable()
+
+def train_fold():
+    model = torch.nn.Linear(2048, 2048).cuda()
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    model(torch.zeros(8, 2048, device="cuda")).sum().backward()
+    optimizer.step()
+
+train_fold()
+"""
 ALIVE = {
     "in a container": f"{PARENT_AND_CHILD}\nkept = {{'of': [{{'trainers': [Trainer() for _ in range(8)]}}]}}\n",
     "in a closure": f"""{BOUND_METHOD}
@@ -153,6 +166,17 @@ def test_what_a_collection_frees_is_told_to_the_byte(cuda_python: Python, source
     assert remedy in finding["remedy"]
     child.say("")
     assert finding["bytes"] == document["devices"][0]["gc_collect"]["freed_bytes"] == int(child.expect("freed")) > 0
+
+
+def test_what_the_import_of_the_first_optimizer_keeps_is_told(cuda_python: Python):
+    """An exception that is caught while modules import one another keeps the frames of all callers in a cycle."""
+    child = cuda_python.start(textwrap.dedent(FIRST_OPTIMIZER + ASLEEP))
+    child.expect("ready")
+    (finding,) = [found for found in _document(cuda_python, child.pid)["findings"] if found["kind"] == "kept_by_cycle"]
+    assert "that only a cycle keeps (an import, the frame of train_fold (train.py:" in finding["title"]
+    assert "imports torch._dynamo" in finding["remedy"]
+    child.say("")
+    assert finding["bytes"] == int(child.expect("freed")) > 0
 
 
 @pytest.mark.parametrize("source", ALIVE.values(), ids=ALIVE)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from gputui.probe.inventory.lines import Attribute, Element
 from gputui.probe.search.growing_lines import (
     lines_of_source_that_assign,
     lines_that_assign,
@@ -45,6 +46,39 @@ def test_the_lines_that_call_a_function_also_inside_it():
         f"test_lines.py:{FIRST + 10} in inner",
     ]
     assert lines_that_call(assigns.__code__, "synchronize", {}) == []
+
+
+class Trainer:
+    def __init__(self):
+        self.hidden = None
+        self.meters = {"loss": 0.0}
+        self.model = None
+
+    def step(self, loss):
+        self.hidden = loss
+        str(self.meters)
+        self.meters["loss"] += loss
+
+    def reset(self):
+        self.hidden = None
+
+
+METHODS = [Trainer.__init__.__code__, Trainer.step.__code__, Trainer.reset.__code__]
+STEP, RESET = Trainer.step.__code__.co_firstlineno, Trainer.reset.__code__.co_firstlineno
+WRITTEN = {
+    "an attribute": (
+        Attribute("", "hidden", METHODS),
+        f"test_lines.py:{STEP + 1} in step and test_lines.py:{RESET + 1} in reset",
+    ),
+    "an attribute of __init__ alone": (Attribute("", "model", METHODS), f"test_lines.py:{STEP - 2} in __init__"),
+    "another attribute": (Attribute("", "other", METHODS), ""),
+    "an entry of a dictionary": (Element("", "meters", METHODS), f"test_lines.py:{STEP + 3} in step"),
+}
+
+
+@pytest.mark.parametrize(("written", "lines"), WRITTEN.values(), ids=WRITTEN)
+def test_the_lines_that_write_an_attribute_or_an_entry(written, lines):
+    assert written.lines({}) == lines
 
 
 def assigns_globals(model):

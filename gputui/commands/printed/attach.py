@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from gputui.commands.printed.page import Page
 from gputui.commands.printed.step import peak_report
 from gputui.explain.advice import findings_of
+from gputui.explain.advice.relevance import names_a_cause
 from gputui.explain.advice.situation import clock
 from gputui.explain.answer.served import in_servers_words
 from gputui.explain.answer.verdict import HolderLine, Verdict, holders_at_top, look_holders, share_words, verdict
@@ -53,14 +54,9 @@ def report(moment: TargetMoment, problems: Sequence[str], width: int, *, in_colo
     sections = _begin(page, moment, replayed[1] if replayed else None)
     names = {device.index: f"cuda:{device.number}: " if len(devices) > 1 else "" for device in devices}
     answers = {device.index: _verdict(moment, device, findings) for device in devices}
-    for index, answer in answers.items():
-        if answer:
-            page.wrapped(f"{names[index]}{answer.sentence} {answer.nameless}".rstrip(), "")
-            if answer.not_yet:
-                page.wrapped(f"{names[index]}{answer.not_yet}: the attach screens go on looking for it.", "")
     named = [(names[device.index], finding) for device, finding in with_outcomes(findings, replayed)]
-    for device_name, finding in named[:1]:
-        page.finding(device_name, finding)
+    given = [(names[index], answer) for index, answer in answers.items() if answer]
+    _answer(page, given, named[:1], is_of_error=bool(sections))
     _summaries(page, moment, problems)
     for section in sections:
         _failure(page, section)
@@ -74,6 +70,24 @@ def report(moment: TargetMoment, problems: Sequence[str], width: int, *, in_colo
         _tensors(page, shown, place)
     _this_look(page, moment, problems if devices else ())
     return page.text
+
+
+def _answer(
+    page: Page, verdicts: Sequence[tuple[str, Verdict]], first: Sequence[tuple[str, Finding]], *, is_of_error: bool
+) -> None:
+    """Who holds the memory, and the first finding: before that where it names the cause, unless an error is told."""
+    about = " ".join(answer.sentence for _, answer in verdicts)
+    first = [(name, finding) for name, finding in first if finding.title not in about]
+    leads = not is_of_error and any(names_a_cause(finding, about) for _, finding in first)
+    for name, finding in first if leads else ():
+        page.finding(name, finding)
+    for name, answer in verdicts:
+        page.wrapped(f"{name}{answer.sentence} {answer.nameless}".rstrip(), "")
+    for name, finding in () if leads else first:
+        page.finding(name, finding)
+    for name, answer in verdicts:
+        if answer.not_yet:
+            page.wrapped(f"{name}{answer.not_yet}: the attach screens go on looking for it.", "")
 
 
 def _summaries(page: Page, moment: TargetMoment, problems: Sequence[str]) -> None:

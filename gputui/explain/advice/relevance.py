@@ -12,6 +12,7 @@ from gputui.explain.advice.thresholds import (
     MATTERS_BYTES,
     MATTERS_OF_RESERVED_SHARE,
     MATTERS_SHARE,
+    PART_BYTES,
 )
 from gputui.model.attached.finding import Finding
 from gputui.model.reading import value_of
@@ -23,8 +24,14 @@ _OF_THE_LIVE = frozenset(rule.kind for rule in RULES if rule.about is About.LIVE
 OVERLAP = 0.5
 """A finding says the same as a heavier one if this share of its blocks belongs to the other, too."""
 
-HEADS = ("out_of_memory", "kept_by_cycle", "kept_by_gradient_graph", "leak", "churn", "batch")
+HEADS = ("out_of_memory", "kept_by_cycle", "kept_by_gradient_graph", "leak", "kept_variable", "churn", "batch")
 """Come first among findings of their weight: what ends or slows the program, and what most people ask."""
+
+COPIES = ("weight_copy", "second_model")
+NEVER_MEANT = frozenset({"kept_by_cycle", "kept_by_gradient_graph", "small_views", *COPIES})
+"""What is seldom kept on purpose is said of small programs, too."""
+CAUSES = ("leak", "failed_capture")
+"""What holds memory, beside the findings about live memory."""
 
 _RANK = tuple(Weight)
 
@@ -39,6 +46,15 @@ def relevant(findings: Iterable[Finding], situation: Situation) -> tuple[Finding
         if finding.kind not in silent and not any(_is_within(finding, other) for other in shown):
             shown.append(finding)
     return tuple(shown)
+
+
+def names_a_cause(finding: Finding, verdict: str) -> bool:
+    """Whether a finding says why memory is held that could be freed, which is what most people ask.
+
+    A fact about it does if the verdict's sentence is about something else.
+    """
+    is_about = finding.kind in _OF_THE_LIVE or finding.kind in CAUSES
+    return is_about and (finding.weight is not Weight.FACT or not any(map(verdict.__contains__, finding.owners)))
 
 
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -59,8 +75,9 @@ def _matters(finding: Finding, situation: Situation) -> bool:
         was_full = bool(counters.num_ooms or counters.num_alloc_retries) and not situation.was_never_full
         return was_full or finding.bytes >= CACHE_MATTERS_SHARE * total
     if finding.kind in _OF_THE_LIVE:
-        share = COPY_MATTERS_SHARE if finding.kind == "weight_copy" else MATTERS_OF_RESERVED_SHARE
-        is_large_part = finding.bytes >= max(MATTERS_BYTES, share * counters.reserved_bytes)
+        share = COPY_MATTERS_SHARE if finding.kind in COPIES else MATTERS_OF_RESERVED_SHARE
+        least_bytes = PART_BYTES if finding.kind in NEVER_MEANT else MATTERS_BYTES
+        is_large_part = finding.bytes >= max(least_bytes, share * counters.reserved_bytes)
         return is_large_part or finding.bytes >= MATTERS_SHARE * total
     return True
 

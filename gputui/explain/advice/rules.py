@@ -6,7 +6,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple
 
-from gputui.explain.advice.allocator.cache import churn, release
+from gputui.explain.advice.allocator.cache import churn, failed_capture, release
 from gputui.explain.advice.allocator.failures import out_of_memory, retries, room
 from gputui.explain.advice.allocator.stuck import scattered, split, stuck
 from gputui.explain.advice.held.copies import second_model, weight_copy
@@ -21,6 +21,7 @@ from gputui.explain.advice.held.keepers import (
 )
 from gputui.explain.advice.held.views import small_views
 from gputui.explain.advice.leaks.findings import leak
+from gputui.explain.advice.leaks.one_look import kept_variable
 from gputui.explain.advice.outside.beside import nccl, pinned_rounding, unmapped
 from gputui.explain.advice.outside.contexts import idle_context, visitors
 from gputui.explain.advice.outside.driver import gap, others, pending, pools, rounding
@@ -57,13 +58,14 @@ class Rule(NamedTuple):
 
 RULES = (
     Rule(out_of_memory, replaces=("retries", "room")),
-    Rule(leak),
+    Rule(leak, replaces=("kept_variable",)),
     Rule(kept_by_exception, About.LIVE, replaces=("kept_graph", "container_tensors")),
     Rule(kept_by_cycle, About.LIVE, replaces=("kept_graph", "container_tensors")),
     Rule(kept_by_gradient_graph, About.LIVE),
     Rule(kept_by_output, About.LIVE, replaces=("kept_graph", "container_tensors")),
     Rule(kept_by_optimizer, About.LIVE),
     Rule(small_views, About.LIVE, replaces=("container_tensors",)),
+    Rule(failed_capture, replaces=("release",)),
     Rule(churn),
     Rule(scattered, About.CACHE, replaces=("stuck", "split", "release")),
     Rule(split, About.CACHE, replaces=("stuck", "release")),
@@ -73,6 +75,7 @@ RULES = (
     Rule(second_model, About.LIVE),
     Rule(weight_copy, About.LIVE, replaces=("container_tensors",)),
     Rule(gradient_buckets, About.LIVE),
+    Rule(kept_variable, About.LIVE),
     Rule(kept_gradients, About.LIVE),
     Rule(stuck, About.CACHE, replaces=("release",)),
     Rule(retries),

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from gputui.explain.advice.held.folded import folded
 from gputui.explain.advice.held.holders import Holder, HolderKey, device_holders, holders_of
 from gputui.explain.advice.leaks.counters import Growth, growth_in, rate_words, time_left_words
+from gputui.explain.advice.relevance import names_a_cause
 from gputui.explain.advice.situation import clock
 from gputui.explain.answer.estimates import NAMELESS, LookHolders, need_beside, rising, with_growth, with_leak
 from gputui.explain.memory.need import Need, need_of, need_words
 from gputui.explain.moment.probe_state import at_top
-from gputui.explain.owners.names import listed
+from gputui.explain.owners.names import family, listed
 from gputui.explain.owners.not_yet import not_yet_words, waits_for_key, what_names
 from gputui.explain.serving.division import ServedPart
 from gputui.explain.serving.words import ServedLine
@@ -113,6 +115,7 @@ def verdict(
         return None
     whole, whole_bytes = _whole(device, holders)
     growth = growth_in(counters) if counters and not moment.ended else None
+    holders = folded(holders)
     largest = _largest(device, holders)
     suspect = next((h for h in holders if leak and leak.owners[:1] == (h.name,)), None) or _half_read(holders, largest)
     is_most = 2 * largest.bytes >= device.statistics.reserved_bytes
@@ -120,11 +123,13 @@ def verdict(
     sentence = _most(largest, suspect, whole_bytes, whole, is_most=is_most, was=moment.ended is not None)
     if need:
         sentence = need_words(need, device.top, device.layout)
-        holders = tuple(top) or holders
+        holders = folded(top) or holders
         whole, whole_bytes = _whole(device, holders)
     named = leak.owners[0] if leak and leak.owners else ""
     if growth and rise and not named and rise.bytes_per_s >= OF_GROWTH * growth.bytes_per_s:
         named = rise.name
+    is_of_largest = family(named) == largest.name or named.startswith(f"{largest.name}[")
+    named = largest.name if is_of_largest else named
     rises = _growth(device, growth, named, largest)
     if not rises and leak and not moment.ended:
         rises = _grows_by_looks(leak, sentence)
@@ -132,6 +137,9 @@ def verdict(
     sentence = f"{rises} {sentence}" if is_of_another else f"{sentence} {rises}".rstrip()
     if not rises and not moment.ended:
         sentence += _still(moment, counters, need)
+    cause = next((found for found in findings if not found.until and names_a_cause(found, sentence)), None)
+    if cause and largest.key[0] in (_CACHE, _OUTSIDE) and not need:
+        sentence = f"{cause.title} {sentence}"
     held = sum(holder.bytes for holder in holders)
     shown = [holder for holder in holders[:HOLDERS_SHOWN] if holder.bytes >= HOLDER_SHARE * held]
     firsts = _first_seen(looks)

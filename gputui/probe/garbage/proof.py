@@ -11,6 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping
 from itertools import chain, compress
+from types import FrameType
 from typing import Any
 
 from gputui.probe.garbage.going import Countdown, Going
@@ -44,8 +45,11 @@ def proven(torch: Torch, cycles: Mapping[Handle, int], nodes: list[Handle], mete
         taken.setdefault(storage.group, []).append(storage)
     members: dict[int, list[Any]] = {}
     for value in closed:
-        if numbers[id(value)] in taken:
-            members.setdefault(numbers[id(value)], []).append(value)
+        number = numbers[id(value)]
+        if number < 0 and type(value) is FrameType:
+            number = -1 - number  # of a function that had called into the cycle: it says more than that of a library
+        if number in taken:
+            members.setdefault(number, []).append(value)
     return _described(members, taken), countdown.is_whole
 
 
@@ -86,6 +90,6 @@ def _described(cycles: dict[int, list[Any]], taken: dict[int, list[Going]]) -> l
         for device in dict.fromkeys(storage.device for storage in storages):
             described = {"type": plain.class_name(cls), "count": 0, "closed_by": how, "storages": []}
             group = found.setdefault((device, id(cls), how), {"device": device, **described})
-            group["count"] += sum(type(value) is cls for value in cycle)
+            group["count"] += 1 if cls is FrameType else sum(type(value) is cls for value in cycle)
             group["storages"] += [[at.address, at.size_bytes] for at in storages if at.device == device]
     return list(found.values())

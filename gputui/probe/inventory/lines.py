@@ -16,11 +16,15 @@ from gputui.probe.objects.plain import HEAP_TYPE
 from gputui.probe.objects.stacks import Namespace
 from gputui.probe.pace.meter import Meter
 from gputui.probe.search.growing_lines import (
+    EITHER,
+    STORED_ATTRIBUTE,
+    line_of_growth,
     lines_of_source_that_assign,
     lines_that_assign,
     lines_that_assign_global,
     lines_that_call,
     mentioning,
+    variable_of,
 )
 from gputui.probe.search.keepers import Keepers
 from gputui.probe.search.variables import NamedValue
@@ -28,6 +32,10 @@ from gputui.probe.search.variables import NamedValue
 EMPTY_CACHE = "empty_cache"
 VARIABLES_AT_MOST = 64
 GLOBALS_AT_MOST = 8
+ATTRIBUTES_AT_MOST = 32
+_ENDS_OF_KEYS = ("']", '"]')
+PLACES_AT_MOST = 2
+"""Of the assignments of one attribute in several functions."""
 CODES_AT_MOST = 16
 CALLERS_AT_MOST = 16
 ELEMENTS_PER_STEP = 16
@@ -63,13 +71,39 @@ class Global(NamedTuple):
         return newest or lines_that_assign_global(self.codes, self.label, files)
 
 
+class Attribute(NamedTuple):
+    """One that is an attribute of an object: its label, its name, and the code of the program that mentions it."""
+
+    label: str
+    name: str
+    codes: list[CodeType]
+
+    def lines(self, files: Mapping[str, str]) -> str:
+        """Where it is assigned, outside `__init__` if anywhere: "train.py:31 in step"; "" if that is not known."""
+        found = {lines_that_assign(code, self.name, files, STORED_ATTRIBUTE): code for code in self.codes}
+        places = [place for place, code in found.items() if place and code.co_name != "__init__"]
+        return " and ".join(places[:PLACES_AT_MOST] or filter(None, found))
+
+
+class Element(NamedTuple):
+    """One in a dictionary, such as a sum by its name: its label, the variable, and the code that mentions it."""
+
+    label: str
+    name: str
+    codes: list[CodeType]
+
+    def lines(self, files: Mapping[str, str]) -> str:
+        """Where the dictionary is written: "train.py:31 in step"; "" if that is not known."""
+        return line_of_growth(self.codes, self.name, EITHER, files)
+
+
 class Wanted(NamedTuple):
     """What to read: where the variables are assigned that keep a graph, and who calls `empty_cache()`.
 
     `callers` is None in looks that do not search for them.
     """
 
-    variables: list[Local | Global]
+    variables: list[Local | Global | Attribute | Element]
     callers: list[CodeType] | None
     files: Mapping[str, str]
 
@@ -84,17 +118,27 @@ def wanted(
     are_callers_due: bool,
 ) -> Wanted:
     """To be called in the stop; `meter` bounds the search in modules with many variables."""
-    with_graph = [
-        tensor for tensor in tensors if not tensor.keeper and tensor.name.isidentifier() and has_graph(tensor.value)
-    ]
+    plain_names = [tensor for tensor in tensors if not tensor.keeper and "[" not in tensor.name]
+    with_graph = [tensor for tensor in plain_names if tensor.name.isidentifier() and has_graph(tensor.value)]
+    attributes = [tensor for tensor in plain_names if "." in tensor.name][:ATTRIBUTES_AT_MOST]
     codes = {space.where: space.code for space in namespaces if space.is_function and space.code is not None}
-    found: list[Local | Global] = []
+    found: list[Local | Global | Attribute | Element] = []
     found += [Local(tensor.label, tensor.name, codes[tensor.where]) for tensor in with_graph if tensor.where in codes]
     del found[VARIABLES_AT_MOST:]
     in_modules = [tensor for tensor in with_graph if not tensor.where][:GLOBALS_AT_MOST]
     cells = keepers.sources() if in_modules else []
     found += [Global(tensor.name, _assigning(tensor, namespaces, meter), cells) for tensor in in_modules]
-    callers = list(islice(_callers(namespaces, meter), CALLERS_AT_MOST)) if are_callers_due else None
+    elements = [tensor for tensor in tensors if not tensor.keeper and tensor.name[-2:] in _ENDS_OF_KEYS]
+    for tensor in filter(lambda tensor: has_graph(tensor.value), elements[:ATTRIBUTES_AT_MOST]):
+        name = variable_of(tensor.name)
+        found.append(Element(tensor.label, name, list(islice(_mentioning(namespaces, name, meter), CODES_AT_MOST))))
+    for tensor in attributes:
+        name = tensor.name.rpartition(".")[2]
+        if has_graph(tensor.value):
+            found.append(
+                Attribute(tensor.label, name, list(islice(_mentioning(namespaces, name, meter), CODES_AT_MOST)))
+            )
+    callers = list(islice(_mentioning(namespaces, EMPTY_CACHE, meter), CALLERS_AT_MOST)) if are_callers_due else None
     return Wanted(found, callers, keepers.cells)
 
 
@@ -110,19 +154,19 @@ def _assigning(tensor: NamedValue, namespaces: list[Namespace], meter: Meter) ->
     return list(islice((code for code in codes if plain.text(code.co_filename) == path), CODES_AT_MOST))
 
 
-def _callers(namespaces: list[Namespace], meter: Meter) -> Iterator[CodeType]:
+def _mentioning(namespaces: list[Namespace], word: str, meter: Meter) -> Iterator[CodeType]:
     """The functions that mention it, some twice; modules too large for the time that is left are passed over."""
     for space in namespaces:
         if len(space.variables) > meter.affordable_steps():
             continue
-        if space.code is not None and EMPTY_CACHE in space.code.co_names:
+        if space.code is not None and word in space.code.co_names:
             yield space.code
         if not space.is_function:
-            yield from mentioning(space.variables, EMPTY_CACHE)
+            yield from mentioning(space.variables, word)
             name = plain.text_in(space.variables, "__name__")
             for cls in list(space.variables.values()):
                 if issubclass(type(cls), type) and plain.flags_of(cls) & HEAP_TYPE and plain.module_name(cls) == name:
-                    yield from mentioning(plain.namespace_of(cls), EMPTY_CACHE)
+                    yield from mentioning(plain.namespace_of(cls), word)
 
 
 def name_assignments(storages: list[dict[str, Any]], wanted: Wanted) -> None:

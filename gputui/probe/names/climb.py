@@ -31,6 +31,7 @@ from gputui.probe.names.cycles import (
 from gputui.probe.objects import plain
 from gputui.probe.objects.handles import Handle, handle_of, objects_of
 from gputui.probe.objects.stacks import is_of_probe
+from gputui.probe.objects.stacks import running as running_frames
 from gputui.probe.objects.torch_types import AnyObject, Tensor, Torch
 from gputui.probe.search.keepers import CYCLE, GRADIENT_GRAPH
 from gputui.probe.search.variables import NamedValue
@@ -86,6 +87,8 @@ class Climb:
         """How many climbs in turn have led to nothing new, and for how many more looks none begins."""
         self._fruitless_bytes = 0
         """What had no name when the last climb began."""
+        self._has_new_frames = False
+        """Whether the last level has frames, none of which runs."""
         self._is_whole = True
         """Whether the way up under way has left nothing out."""
         self._cycles: list[Cycle] = []
@@ -142,10 +145,15 @@ class Climb:
         if not self._samples:
             self._begin(torch)
             return []
-        objects = [value for value in objects_of(self._frontier) if value is not None]
+        if self._has_new_frames:
+            self._go_inwards()
+            return []
+        level, rest = self._frontier[:WIDTH_AT_MOST], self._frontier[WIDTH_AT_MOST:]
+        objects = [value for value in objects_of(level) if value is not None]
         self._go_up(objects, gc.get_referrers(*objects) if objects else [])
-        self._levels += 1
         objects += [value for value in objects_of(self._frontier) if value is not None]
+        self._frontier += rest
+        self._levels += 1
         paths = self._paths(objects, known())
         if paths or not self._frontier or self._levels >= LEVELS_AT_MOST:
             if not any(len(path.handles) > 1 for path in paths):
@@ -154,6 +162,7 @@ class Climb:
                     self._note_cycle(torch)
                 self._give_up()
             self._samples, self._nodes, self._frontier, self._levels = [], {}, [], 0
+            self._has_new_frames = False
         return paths
 
     @property
@@ -199,10 +208,33 @@ class Climb:
                     continue
                 node = self._nodes[id(referrer)] = _Node(handle_of(referrer))
                 frontier.append(node.handle)
+                self._has_new_frames = self._has_new_frames or type(referrer) is FrameType
             for ident in idents.intersection(map(id, gc.get_referents(referrer))):
                 for number in self._nodes[ident].below:
                     node.below.setdefault(number, ident)
         self._frontier = frontier
+
+    def _go_inwards(self) -> None:
+        """Take at once the frames that were called from these, and by those in turn: each refers to its caller.
+
+        A hundred are no rarity where an exception was caught while modules imported one another.
+        """
+        self._has_new_frames = False
+        running = {id(frame) for frame, _ in running_frames()}
+        called: dict[int, list[FrameType]] = {}
+        objects = gc.get_objects()
+        for frame in compress(objects, map(is_, map(type, objects), repeat(FrameType))):
+            if id(frame) not in running and not is_of_probe(frame) and frame.f_back is not None:
+                called.setdefault(id(frame.f_back), []).append(frame)
+        objects.clear()  # it may have the frame of this function, which would keep it
+        for handle in self._frontier:  # which gets longer
+            node = self._nodes[handle.address]
+            for frame in called.get(handle.address, ()):
+                if id(frame) not in self._nodes:
+                    inner = self._nodes[id(frame)] = _Node(handle_of(frame))
+                    inner.below.update(dict.fromkeys(node.below, handle.address))
+                    self._frontier.append(inner.handle)
+        called.clear()
 
     def _paths(self, objects: list[Any], known: Mapping[int, NamedValue]) -> list[Path]:
         """The ways down from those of these objects that have names, one for each sample."""

@@ -17,6 +17,7 @@ from types import CellType, FrameType, FunctionType, GetSetDescriptorType, Metho
 from typing import Any, NamedTuple
 
 from gputui.probe.objects import plain
+from gputui.probe.objects.stacks import is_of_library
 from gputui.probe.objects.torch_types import AnyObject, Tensor, Torch
 from gputui.probe.search.modules import ModuleTrees
 from gputui.probe.search.variables import NamedValue
@@ -30,6 +31,9 @@ NAMED_AT_MOST = 3
 _PLAIN_PARTS = (dict, list, tuple, set, frozenset, CellType, TracebackType, MethodType, GetSetDescriptorType)
 """What every cycle goes through: it says nothing of who made it."""
 _SHARED = (ModuleType, type)
+_OF_PROGRAM, _FRAME_OF_PROGRAM, _FRAME_OF_LIBRARY, _OF_TORCH = range(4)
+AN_IMPORT, _IMPORTS = "an import", "<frozen importlib._bootstrap>"
+"""How a cycle through Python's imports is told, and the file of their frames."""
 
 
 class Cycle(NamedTuple):
@@ -69,24 +73,43 @@ def are_closed(objects: list[Any]) -> bool:
 
 
 def closed_by(objects: Iterable[AnyObject]) -> str:
-    """Who makes the cycle: "Net, hook (train.py:14)", at most three; PyTorch's classes only where nobody else does."""
-    told: dict[bool, dict[str, None]] = {True: {}, False: {}}
+    """Who makes the cycle: "Net, hook (train.py:14)", at most three; PyTorch's classes only where nobody else does.
+
+    Frames come last, and of those the program's own alone where it has any.
+    """
+    told: dict[int, dict[str, None]] = {rank: {} for rank in range(_OF_TORCH + 1)}
+    is_of_import = False
     for value in objects:
+        is_of_import = is_of_import or (type(value) is FrameType and value.f_code.co_filename == _IMPORTS)
         label = _label(value)
         if label:
-            told[_is_of_torch(type(value))][label] = None
-    return ", ".join(list(told[False] or told[True])[:NAMED_AT_MOST])
+            told[_rank(value)][label] = None
+    names = [*told[_OF_PROGRAM], *told[_FRAME_OF_PROGRAM]] or [*told[_FRAME_OF_LIBRARY], *told[_OF_TORCH]]
+    starts = [AN_IMPORT] if is_of_import and not told[_OF_PROGRAM] else []
+    return ", ".join([*starts, *names][:NAMED_AT_MOST])
+
+
+def _rank(value: AnyObject) -> int:
+    """Which of these tells most of who makes a cycle, the lowest most."""
+    if type(value) is FrameType:
+        return _FRAME_OF_LIBRARY if is_of_library(value) else _FRAME_OF_PROGRAM
+    return _OF_TORCH if _is_of_torch(type(value)) else _OF_PROGRAM
 
 
 def closing(cycle: list[Any]) -> str:
     """How the references go around: "hook (train.py:14) refers to the Net that holds it"."""
+    if (told := closed_by(cycle)).startswith(AN_IMPORT):
+        return told
     functions = [_label(value) for value in cycle if type(value) is FunctionType]
     frames = [value.f_code.co_name for value in cycle if type(value) is FrameType]
     classes = [plain.class_name(cls) for cls in classes_of(cycle) if _says_who(cls)]
-    if frames and any(issubclass(type(value), BaseException) for value in cycle):
-        return f"an exception, and a variable of {frames[0]}() that holds it"
     if frames:
-        return f"the frame of {frames[0]}()"
+        is_caught = any(issubclass(type(value), BaseException) for value in cycle)
+        return (
+            f"an exception, and a variable of {frames[0]}() that holds it"
+            if is_caught
+            else f"the frame of {frames[0]}()"
+        )
     if functions:
         return f"{functions[0]} refers to {f'the {classes[0]} that holds it' if classes else 'itself'}"
     if len(classes) > 1:

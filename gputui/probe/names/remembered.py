@@ -22,7 +22,7 @@ from gputui.probe.objects.handles import Handle, handle_of, objects_of
 from gputui.probe.objects.kinds import SEQUENCES
 from gputui.probe.objects.opaque import LRU_CACHE
 from gputui.probe.objects.torch_types import AnyObject
-from gputui.probe.search.containers import Container
+from gputui.probe.search.container_lines import Container
 from gputui.probe.search.variables import NamedValue, join
 
 AT_MOST = 16

@@ -5,29 +5,32 @@ A length is exact even in a look that has time for a few of the elements only: b
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import compress, islice, repeat
+from collections.abc import Callable, Iterable, Mapping
+from itertools import compress, repeat
 from operator import and_, eq, itemgetter, not_
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
 from gputui.probe.objects import opaque, plain
-from gputui.probe.objects.kinds import is_lasting
 from gputui.probe.objects.stacks import Namespace, place
 from gputui.probe.objects.torch_types import AnyObject
 from gputui.probe.search import keepers
-from gputui.probe.search.growing_lines import (
-    ATTRIBUTE,
-    EITHER,
-    FUNCTIONS_AT_MOST,
-    VARIABLE,
-    functions_of,
-    line_of_growth,
-    mentioning,
-    variable_of,
+from gputui.probe.search.container_lines import (
+    Container,
+    assigned_at,
+    functions_in,
+    in_classes,
+    is_body_of,
+    is_in_library,
+    is_of_library,
+    loads_of,
+    nearest_functions,
+    variable_of_program,
 )
+from gputui.probe.search.growing_lines import line_of_growth
 from gputui.probe.search.variables import NamedValue, label_of
 
 SHORTEST = 3
@@ -38,6 +41,8 @@ SENT_AT_MOST = 64
 SIZES_AT_MOST = 1024
 LRU_CACHE = "lru_cache"
 """The type of a container that `functools.lru_cache` or `functools.cache` fills."""
+
+_INDEX = re.compile(r"[.\[]")
 
 _value, _name, _where = itemgetter(0), itemgetter(1), itemgetter(2)
 """Of a `NamedValue`."""
@@ -54,14 +59,6 @@ class Roots(NamedTuple):
     have_graphs: list[bool]
 
 
-class Container(NamedTuple):
-    """A container as the search came to it, with the object that has it as an attribute or element, if any."""
-
-    named: NamedValue
-    elements: int
-    holder: AnyObject
-
-
 def describe(
     containers: Iterable[Container], namespaces: list[Namespace], files: Mapping[str, str], unread: frozenset[int]
 ) -> list[dict[str, Any]]:
@@ -71,15 +68,16 @@ def describe(
     """
     frames = [(space.where, space.code) for space in namespaces if space.code is not None]
     described = []
+    known: dict[str, list[CodeType]] = {}
     for container in containers:
-        named, variable = container.named, _variable_of_program(container)
+        named, variable = container.named, variable_of_program(container)
         module = None if named.where else _module_of(named, namespaces)
         described.append(
             {
                 "ident": id(named.value),
                 "name": named.name,
                 "where": named.where or _file_of(module),
-                "held_by": "" if _is_in_library(container) else _class_of(container.holder, named.name),
+                "held_by": "" if is_in_library(container) else _class_of(container.holder, named.name),
                 "type": LRU_CACHE if _is_cache(named.value) else plain.type_name(named.value),
                 "grown_at": _definition(named.value, files),
                 "elements": container.elements,
@@ -88,54 +86,24 @@ def describe(
                 "variable": named.where,
                 "growth": (
                     [
-                        *_nearest_functions(container, namespaces if _is_in_library(container) else [], variable),
-                        *_functions_in(module, variable),
+                        *nearest_functions(container, variable),
+                        *(in_classes(namespaces, variable, known) if is_of_library(container) else ()),
+                        *functions_in(module, variable),
                         *(code for where, code in frames if where == named.where),
                         *(code for _, code in frames),
                     ],
                     variable,
-                    _loads(container),
+                    loads_of(container),
+                    files,
+                ),
+                "assigned": (
+                    [code for where, code in frames if where == named.where or is_body_of(code, module)],
+                    _INDEX.split(named.name, 1)[0],
                     files,
                 ),
             }
         )
     return described
-
-
-def _loads(container: Container) -> tuple[str, ...]:
-    """How the program reads the container: as a variable or as an attribute."""
-    name, holder = container.named.name, container.holder
-    if name.endswith("]") or _is_in_library(container):
-        return EITHER
-    is_of_object = holder is not None and not plain.is_one_of(type(holder), (FunctionType, MethodType))
-    return ATTRIBUTE if is_of_object or "." in name else VARIABLE
-
-
-def _is_in_library(container: Container) -> bool:
-    """Whether it is inside an object of a library, such as a `queue.Queue`: no line of the program names it."""
-    cls = type(container.holder)
-    is_of_object = container.holder is not None and not plain.is_one_of(cls, (FunctionType, MethodType))
-    return is_of_object and "." in container.named.name and is_lasting(cls)
-
-
-def _variable_of_program(container: Container) -> str:
-    """The last part of its name that the program may have written: `batches` of `loader.batches.queue`."""
-    name = container.named.name
-    return variable_of(name.rpartition(".")[0] if _is_in_library(container) else name)
-
-
-def _nearest_functions(container: Container, modules: list[Namespace], variable: str) -> Iterator[CodeType]:
-    """The functions that are likely to add to the container: of its holder's class, or of classes in these modules."""
-    if container.holder is not None and not _is_in_library(container):
-        yield from functions_of(container.holder, variable)
-    for space in modules:
-        for cls in () if space.is_function else list(space.variables.values()):
-            if issubclass(type(cls), type) and plain.flags_of(cls) & plain.HEAP_TYPE and not is_lasting(cls):
-                yield from islice(mentioning(plain.namespace_of(cls), variable), FUNCTIONS_AT_MOST)
-
-
-def _functions_in(module: dict[str, Any] | None, variable: str) -> Iterator[CodeType]:
-    return islice(mentioning(module, variable), FUNCTIONS_AT_MOST) if module else iter(())
 
 
 def roots(
@@ -188,9 +156,10 @@ def add_graphs(
     for container in described:
         elements = counts[container.pop("variable"), container["name"]]  # shared by containers with the same name
         growth, is_unread = container.pop("growth"), container.pop("is_unread")
+        assigned = container.pop("assigned", ([], "", {}))
         read, graphs = len(elements.read) + elements.plain, len(elements.with_graph)
         if read or is_unread:
-            container["grown_at"] = container.get("grown_at") or line_of_growth(*growth)
+            container["grown_at"] = container.get("grown_at") or line_of_growth(*growth) or assigned_at(*assigned)
             operations, walked = _size_of_graphs(container, elements, sizes)
             counted = {"read": read, "graphs": graphs, "nodes": operations, "walked": walked}
             with_tensors.append({**container, **counted})

@@ -30,6 +30,7 @@ ATTRIBUTE = ("LOAD_ATTR",)
 EITHER = VARIABLE + ATTRIBUTE
 LOCAL = ("STORE_FAST", "STORE_DEREF")
 GLOBAL = ("STORE_GLOBAL", "STORE_NAME")
+STORED_ATTRIBUTE = ("STORE_ATTR",)
 SCOPES = (
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda),
     *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
@@ -94,9 +95,9 @@ def is_of_library(code: CodeType) -> bool:
     return plain.text(code.co_filename).startswith(_STANDARD_LIBRARY) or is_of_package(code)
 
 
-def lines_that_assign(code: CodeType, variable: str, files: Mapping[str, str]) -> str:
+def lines_that_assign(code: CodeType, variable: str, files: Mapping[str, str], stores: tuple[str, ...] = LOCAL) -> str:
     """`train.py:31, 40 in step`: where this function assigns its local variable; "" if it does not."""
-    return _place(code, _numbers_that_assign(code, variable, LOCAL), files)
+    return _place(code, _numbers_that_assign(code, variable, stores), files)
 
 
 def lines_that_assign_global(codes: Iterable[CodeType], variable: str, files: Mapping[str, str]) -> str:

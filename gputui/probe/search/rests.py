@@ -11,7 +11,7 @@ from typing import Any
 
 from gputui.probe.objects.plain import type_name
 from gputui.probe.objects.torch_types import AnyObject
-from gputui.probe.search.containers import Container
+from gputui.probe.search.container_lines import Container
 from gputui.probe.search.variables import NamedValue
 
 SHORTEST_REST = 8

@@ -29,7 +29,8 @@ from gputui.probe.objects.kinds import (
 from gputui.probe.objects.stacks import Namespace
 from gputui.probe.objects.torch_types import AnyObject
 from gputui.probe.pace.meter import Meter
-from gputui.probe.search.containers import DESCRIBED_AT_MOST, SHORTEST, Container
+from gputui.probe.search.container_lines import Container
+from gputui.probe.search.containers import DESCRIBED_AT_MOST, SHORTEST
 from gputui.probe.search.modules import KnownModule
 from gputui.probe.search.records import RECORDS_AT_MOST, Found, RecordReader
 from gputui.probe.search.rests import SearchMemory, Trail

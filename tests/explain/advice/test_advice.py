@@ -269,6 +269,35 @@ RULE_CASES = {
             "the same bytes are stuck": held(2, live=8, free=92),
         },
     ),
+    "failed_capture": (
+        story(moment(segment(("free", 80), **POOL), keywords={"pools": [pool((1, 0), "", is_sure=False)]})),
+        [
+            "A failed capture of a CUDA graph most likely keeps 80.0 MiB that nothing uses",
+            "delete its torch.cuda.CUDAGraph",
+        ],
+        {
+            "it is little": story(
+                moment(segment(("free", 20), **POOL), keywords={"pools": [pool((1, 0), "", is_sure=False)]})
+            ),
+            "nobody uses the pool": story(
+                moment(segment(("free", 80), **POOL), keywords={"pools": [pool((1, 0), "")]})
+            ),
+        },
+    ),
+    "kept_variable": (
+        story(moment(row(*(Tensor(100, f"rows[{n}] (train.py:9 in step)", X) for n in range(4))))),
+        [
+            "rows (train.py:9 in step) keeps 400 MiB in 4 elements: a leak if it grows.",
+            "Append row.cpu() instead of row",
+        ],
+        {
+            "looks enough": looking(*([Tensor(100, f"rows[{n}]", X) for n in range(4)] for _ in range(6))),
+            "it is little": story(moment(row(*(Tensor(1, f"rows[{n}]", X) for n in range(4))))),
+            "two buffers": story(moment(row(*(Tensor(100, f"rows[{n}]", X) for n in range(2))))),
+            "one tensor": story(moment(row(Tensor(400, "table", X)))),
+            "the graph of a step": story(moment(row(*losses(1)[1:], Tensor(9, "model.weight.grad", G)))),
+        },
+    ),
     "pools": (
         story(moment(segment(("free", 80), **POOL), keywords={"pools": [pool((1, 0), "torch.cuda.CUDAGraph")]})),
         ["80.0 MiB is free in private pools", "torch.cuda.CUDAGraph", "80.0 MiB more"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import groupby, pairwise
 
 from gputui.explain.advice.situation import Situation
@@ -56,6 +57,23 @@ def release(situation: Situation) -> Finding | None:
         bytes=parts.releasable_bytes,
         screen="map",
         addresses=tuple(s.segment.address for s in sorted(gone, key=lambda s: -s.releasable_bytes)),
+    )
+
+
+def failed_capture(situation: Situation) -> Finding | None:
+    """Free memory in pools that a failed capture most likely keeps: `empty_cache()` may return none of it."""
+    layout = situation.device.layout
+    doubtful = layout.release.most_bytes - layout.release.least_bytes if layout else 0
+    found = release(situation) if doubtful >= STUCK_BYTES else None
+    if found is None:
+        return None
+    title = f"A failed capture of a CUDA graph most likely keeps {format_bytes(doubtful)} that nothing uses"
+    return replace(
+        found,
+        kind="failed_capture",
+        weight=Weight.ADVICE,
+        title=f"{title}: empty_cache() may return none of it.",
+        bytes=doubtful,
     )
 
 

@@ -49,19 +49,29 @@ def second_model(situation: Situation) -> Finding | None:
         twin = next((root for root in models if root in trained and _of_parameters(models[root]) == shapes), None)
         if twin is None:
             continue
+        copy = _path_of(storages, models[twin], twin) or name
         return Finding(
             kind="second_model",
             weight=Weight.ADVICE,
-            title=f"{name} is a second copy of {twin} on the device: {format_bytes(size_bytes)}.",
+            title=f"{copy} is a second copy of {twin} on the device: {format_bytes(size_bytes)}.",
             evidence=(f"Its {count:,} parameters have the same shapes as {twin}'s, and no optimizer trains them.",),
-            remedy=f"If it is an average of the weights (EMA), keep it in host memory ({name}.cpu()), update it there,"
+            remedy=f"If it is an average of the weights (EMA), keep it in host memory ({copy}.cpu()), update it there,"
             " and move it to the device only to evaluate.",
             bytes=size_bytes,
             screen="tensors",
             addresses=tuple(storage.address for storage in sorted(storages, key=lambda s: -s.size_bytes)),
-            owners=(name,),
+            owners=(copy,),
         )
     return None
+
+
+def _path_of(storages: Sequence[Storage], twins: Sequence[Storage], twin: str) -> str:
+    """The attribute that has a copy, as `stopping.best` has one of `model`: what comes before the names of `model`."""
+    names = [storage.owner.partition(" (")[0] for storage in storages]
+    parts = {storage.owner.partition(" (")[0].removeprefix(f"{twin}.") for storage in twins}
+    paths = {names[0].removesuffix(f".{part}") for part in parts} - {names[0]}
+    common = [path for path in paths if all(name.startswith(f"{path}.") for name in names)]
+    return max(common, key=len, default="")
 
 
 def weight_copy(situation: Situation) -> Finding | None:
@@ -78,18 +88,27 @@ def weight_copy(situation: Situation) -> Finding | None:
         for model, parameters in models.items():
             count = _copies(_shapes(storages), _shapes(parameters), _shapes(buffers.get(model, ())))
             if count and _is_surely(storages, parameters):
-                return _finding(name, model, count, storages, parameters)
+                return _finding(name, model, count, storages, parameters, _assigned_at(situation, name))
     return None
 
 
-def _finding(name: str, model: str, count: int, storages: Sequence[Storage], parameters: Sequence[Storage]) -> Finding:
+def _assigned_at(situation: Situation, name: str) -> str:
+    """The line that made or filled the collection."""
+    look = situation.moment.look
+    containers = look.inventory.containers if look and look.inventory else ()
+    return next((container.grown_at for container in containers if family(container.name) == name), "")
+
+
+def _finding(
+    name: str, model: str, count: int, storages: Sequence[Storage], parameters: Sequence[Storage], made_at: str
+) -> Finding:
     line, variable = place(storages[0].owner), name.partition("[")[0]
     what = "a copy" if count == 1 else f"{count} copies"
     dtypes = {storage.dtype for storage in storages} - {parameter.dtype for parameter in parameters}
     precision = f" in {next(iter(dtypes))}" if len(dtypes) == 1 else ""
     remedy = MASTERS if precision else LOADED.format(variable)
     copy = f"{name}[*]{f' ({line})' if line else ''}"
-    size = format_bytes(_bytes(storages))
+    size = f"{format_bytes(_bytes(storages))}{f' ({made_at})' if made_at and not line else ''}"
     alike = f"Its {len(storages):,} tensors have the shapes of the {len(parameters):,} parameters of {model}."
     return Finding(
         kind="weight_copy",

@@ -32,6 +32,7 @@ MODEL_PARTS = {
     Category.GRADIENT: "the gradients of {}",
     Category.BUFFER: "the buffers of {}",
 }
+OF_MODELS = (*MODEL_PARTS, Category.OPTIMIZER_STATE)
 PLAIN = {
     Category.ACTIVATION: "activations",
     Category.KV_CACHE: "the KV cache",
@@ -50,6 +51,8 @@ NAMELESS: HolderKey = (Category.UNATTRIBUTED.value, "")
 CACHE = "free in its cache"
 TAKEN_SHARE = 0.05
 """Of the cache: where a step needs less of it, that is not worth words."""
+MODELS = 3
+"""A list of fewer models is a pair, such as a generator and a discriminator."""
 OUTSIDE = "outside PyTorch (CUDA context, libraries)"
 
 
@@ -180,13 +183,8 @@ def _holder_of(owner: Owner, containers: Mapping[str, Container]) -> tuple[Holde
     category = owner.category
     if owner.keeper is not Keeper.NONE:
         return _keeper_of(owner)
-    if category in MODEL_PARTS:
-        root = root_of(owner.name) if owner.name else "a model"
-        return (category.value, root), MODEL_PARTS[category].format(root)
-    if category is Category.OPTIMIZER_STATE:
-        found = _OPTIMIZER.match(owner.name)
-        name = found[1] if found else "an optimizer"
-        return (category.value, name), f"the states of {name}"
+    if category in OF_MODELS:
+        return _model_of(owner, containers)
     label = owner.kept_by or ("" if owner.saved_by else owner.name)
     if label.startswith(UNNAMED) and category is Category.OTHER:
         label, category = "", Category.UNATTRIBUTED
@@ -196,6 +194,29 @@ def _holder_of(owner: Owner, containers: Mapping[str, Container]) -> tuple[Holde
     if label and category is Category.UNATTRIBUTED:
         return ("line", label), f"blocks allocated at {label}"
     return (category.value, ""), PLAIN.get(category, category.words)
+
+
+def _model_of(owner: Owner, containers: Mapping[str, Container]) -> tuple[HolderKey, str]:
+    """The same for a part of a model or optimizer."""
+    models = _container_of_models(owner, containers)
+    if models:
+        return ("variable", models), models
+    if owner.category in MODEL_PARTS:
+        root = root_of(owner.name) if owner.name else "a model"
+        return (owner.category.value, root), MODEL_PARTS[owner.category].format(root)
+    found = _OPTIMIZER.match(owner.name)
+    name = found[1] if found else "an optimizer"
+    return (owner.category.value, name), f"the states of {name}"
+
+
+def _container_of_models(owner: Owner, containers: Mapping[str, Container]) -> str:
+    """The list or dictionary of models that a part of a model belongs to, or of what has models and optimizers."""
+    path = owner.name.partition(" (")[0]
+    if owner.category is Category.OPTIMIZER_STATE:
+        found = _OPTIMIZER.match(owner.name)
+        path = found[1] if found else ""
+    paths = (path[: cut.start()] for cut in _INDEX.finditer(path))
+    return next((name for name in paths if name in containers and containers[name].elements >= MODELS), "")
 
 
 def _keeper_of(owner: Owner) -> tuple[HolderKey, str]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gputui.explain.advice.held.folded import folded
 from gputui.explain.advice.held.holders import Holder, holders_of
 from gputui.explain.advice.situation import STANDS_STILL, Seen, Situation
 from gputui.explain.advice.thresholds import KEPT_SHARE, PART_BYTES, SAME_LOOKS
 from gputui.explain.owners.names import counted, singular
 from gputui.model.attached.finding import Finding
+from gputui.model.attached.moment import DeviceLayout
 from gputui.model.attached.tensors import Container
 from gputui.model.weight import Weight
 from gputui.units import format_bytes
@@ -44,14 +46,14 @@ def container_tensors(situation: Situation) -> Finding | None:
     for holder in _lasting(situation):
         container = containers.get(holder.name)
         own = holder.bytes - _saved_bytes(situation, holder)
-        if container is None or container.elements < FEWEST_TENSORS or own < _least(situation):
+        if holder.elements < FEWEST_TENSORS or own < _least(situation):
             continue
+        what = f"It is a {container.type}{_limit(container)}." if container else f"Together: {holder.keeps}."
         return Finding(
             kind="container_tensors",
             weight=Weight.ADVICE,
-            title=f"{holder.label} keeps {format_bytes(own)} on the device in"
-            f" {counted(container.elements, 'element')}.",
-            evidence=(f"It is a {container.type}{_limit(container)}.", _why(situation)),
+            title=f"{holder.label} keeps {format_bytes(own)} on the device in {counted(holder.elements, 'element')}.",
+            evidence=(what, _why(situation)),
             remedy=f"Keep its tensors in host memory ({singular(holder.name)}.cpu(), pinned if they go back to the"
             " device), or empty it once it has been used.",
             bytes=own,
@@ -67,7 +69,7 @@ def _lasting(situation: Situation) -> list[Holder]:
     layout = situation.device.layout
     if layout is None or layout.names_time != situation.moment.look_time:
         return []
-    variables = [h for h in holders_of(layout, _containers(situation)) if h.key[0] == "variable"]
+    variables = [h for h in _holders(layout, _containers(situation)) if h.key[0] == "variable"]
     large = [holder for holder in variables if holder.bytes >= _least(situation)]
     if situation.is_idle or not large:
         return large
@@ -80,11 +82,15 @@ def _lasting(situation: Situation) -> list[Holder]:
 def _has(look: Seen, holder: Holder) -> bool:
     """Whether a look found nearly the same blocks with this holder: a full buffer replaces some."""
     containers = look.inventory.containers if look.inventory else ()
-    same = next((other for other in holders_of(look.layout, containers) if other.key == holder.key), None)
+    same = next((other for other in _holders(look.layout, containers) if other.key == holder.key), None)
     if same is None:
         return False
     here, there = set(holder.addresses), set(same.addresses)
     return len(here & there) >= SAME_SHARE * max(len(here), len(there))
+
+
+def _holders(layout: DeviceLayout, containers: Sequence[Container]) -> Sequence[Holder]:
+    return folded(holders_of(layout, containers))
 
 
 def _saved_bytes(situation: Situation, holder: Holder) -> int:

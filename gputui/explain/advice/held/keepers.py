@@ -39,7 +39,10 @@ CURES = {
 
 FORGET_OUTPUTS = "get_ipython().displayhook.flush(); get_ipython().user_ns_hidden.update(_='', __='', ___='')"
 
-_FRAME = re.compile(r"(?:the frame|a variable) of (\w+)")
+CYCLE_OF = "A cycle of "
+_LINE = re.compile(r" \(([^()]*:\d+)\)")
+_IMPORT = "an import, "
+_FRAME = re.compile(r"(?:the frame|a variable) of (\w+)(?:\(\))?(?: \([^()]*\))?")
 _FUNCTION = re.compile(r"(\w+) \([^()]*:\d+\)")
 _VARIABLE = re.compile(r"[\w.]+")
 _OUTPUT = re.compile(r"Out\[(\d+)\]|_+\d*")
@@ -127,7 +130,9 @@ def kept_by_cycle(situation: Situation) -> Finding | None:
     finding = _finding("kept_by_cycle", "Only reference cycles keep", blockers, remedy, Weight.PROBLEM)
     if collection is None:
         about = format_bytes(finding.bytes)
-        return replace(finding, title=f"gc.collect() would free about {about}, which only reference cycles keep.")
+        closed_by = _LINE.sub(r" at \1", blockers[0].owner.name.removeprefix(CYCLE_OF))
+        title = f"gc.collect() would free about {about}, which only reference cycles keep. They are of {closed_by}."
+        return replace(finding, title=title)
     evidence = tuple(f"{group.words}: {format_bytes(group.bytes)}." for group in collection.groups[:EVIDENCE])
     title = f"gc.collect() would free {collection.words}."
     return replace(finding, title=title, evidence=evidence, bytes=collection.freed_bytes)
@@ -171,11 +176,16 @@ def gradient_buckets(situation: Situation) -> Finding | None:
 def _break_cycle(closed_by: str) -> str:
     """How to let go what the cycle keeps now, and how to make none."""
     frame = _FRAME.search(closed_by)
-    function = _FUNCTION.search(closed_by)
-    if frame:
-        cure = f"delete the variable of {frame[1]}() that holds the exception (del), best in a finally block"
-    elif function:
+    function = _FUNCTION.search(_FRAME.sub("", closed_by))
+    if function:
         cure = f"let {function[1]}() use its argument, or weakref.ref(self), instead of self"
+    elif frame and _IMPORT in closed_by:
+        cure = (
+            f"import at the top of the program what was imported while {frame[1]}() ran, and call gc.collect() there:"
+            " the first optimizer imports torch._dynamo, which leaves the frames of its callers in a cycle"
+        )
+    elif frame:
+        cure = f"delete the variable of {frame[1]}() that holds the exception (del), best in a finally block"
     else:
         cure = "make one of the references a weakref.ref, or set it to None before you let the object go"
     return f"The action x runs gc.collect() now. So that it is not needed, {cure}."

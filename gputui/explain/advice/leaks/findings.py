@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gputui.explain.advice.leaks.counters import growth_in, rate_words
+from gputui.explain.advice.leaks.growing import GrowingVariable
 from gputui.explain.advice.leaks.kinds import KindGrowth, addresses, as_one, growths, rises
 from gputui.explain.advice.leaks.thresholds import GROWTH_BYTES, LOOKS
 from gputui.explain.advice.leaks.variables import (
-    GrowingVariable,
     growing_variables,
     suspected_variables,
 )
@@ -57,11 +57,11 @@ def _finding(growing: Sequence[GrowingVariable]) -> Finding:
         evidence=(
             *_lengths(variable),
             *_attribute(variable),
-            *_what_it_keeps(variable),
+            *what_it_keeps(variable),
             _span((variable.first, variable.last)),
             *(f"Also: {_title(other)}" for other in growing[1 : 1 + OTHERS_SHOWN]),
         ),
-        remedy=_remedy(variable),
+        remedy=remedy_of(variable),
         bytes=variable.kept.device_bytes if variable.is_on_device else variable.kept.freed_on_host_bytes,
         screen="tensors",
         addresses=variable.kept.addresses,
@@ -75,16 +75,20 @@ def _title(variable: GrowingVariable) -> str:
     estimate = "at least " if container is None else "about "
     about = "" if variable.is_on_device and kept.is_exact else estimate
     amount = f"{about}{format_bytes(size_bytes)}{'' if variable.is_on_device else ' of host memory'}"
-    if container is None:
-        content = "in the graph of one tensor" if variable.graphs else "in one tensor"
-    elif variable.graphs:
-        content = f"in {counted(variable.graphs, 'graph')}"
-    else:
-        content = f"in {counted(container.elements, 'element')}"
-    return f"{_located(variable)} grows: {amount} {content}, {rate_words(variable.bytes_per_s)}."
+    return f"{located(variable)} grows: {amount} {content_of(variable)}, {rate_words(variable.bytes_per_s)}."
 
 
-def _located(variable: GrowingVariable) -> str:
+def content_of(variable: GrowingVariable) -> str:
+    """In what it keeps that: "in 12 graphs"."""
+    if variable.container is None:
+        return "in the graph of one tensor" if variable.graphs else "in one tensor"
+    if variable.graphs:
+        return f"in {counted(variable.graphs, 'graph')}"
+    return f"in {counted(variable.container.elements, 'element')}"
+
+
+def located(variable: GrowingVariable) -> str:
+    """Its name with its line."""
     return f"{variable.name} ({variable.place})" if variable.place else variable.name
 
 
@@ -104,7 +108,8 @@ def _attribute(variable: GrowingVariable) -> list[str]:
     return [f"It is an attribute of {held_by}."] if held_by and held_by != variable.place else []
 
 
-def _what_it_keeps(variable: GrowingVariable) -> list[str]:
+def what_it_keeps(variable: GrowingVariable) -> list[str]:
+    """What its graphs keep, in sentences."""
     kept = variable.kept
     if not variable.graphs:
         return [f"On the host it keeps {format_bytes(kept.host_own_bytes)} more."] if kept.host_own_bytes else []
@@ -118,7 +123,8 @@ def _what_it_keeps(variable: GrowingVariable) -> list[str]:
     return [f"Its own tensors take {own}; their graphs keep {graphs}."] if graphs else []
 
 
-def _remedy(variable: GrowingVariable) -> str:
+def remedy_of(variable: GrowingVariable) -> str:
+    """What lets go of what it keeps."""
     container = variable.container
     if variable.kept.is_of_exceptions:
         return (
@@ -126,7 +132,7 @@ def _remedy(variable: GrowingVariable) -> str:
             " variables of every function that it went through."
         )
     is_of_views = 2 * variable.kept.hidden_bytes > variable.kept.own_bytes
-    if is_of_views and not variable.graphs and (container is None or container.type != _CACHE):
+    if is_of_views and not variable.graphs and (container is None or container.type != CACHE):
         return _without_storages(variable)
     return _without_graphs(variable) if variable.graphs else _without_tensors(variable)
 
@@ -173,11 +179,11 @@ def _without_tensors(variable: GrowingVariable) -> str:
         return f"Keep {name} in host memory (.cpu()), or make it once in its final size."
     if container.limit:
         full = format_bytes(variable.kept.device_bytes * container.limit // container.elements)
-        limit = "maxsize" if container.type == _CACHE else "maxlen"
+        limit = "maxsize" if container.type == CACHE else "maxlen"
         return (
             f"When it is full, it takes {full}: choose a smaller {limit}, or keep its tensors in host memory (.cpu())."
         )
-    if container.type == _CACHE:
+    if container.type == CACHE:
         return f"Give the lru_cache of {name} a maxsize, or call {name}.cache_clear() when its results are used up."
     if container.type == "deque":
         return _bounded(name, is_of_queue=name.endswith(_OF_QUEUE) and not container.held_by)
@@ -197,7 +203,7 @@ def _bounded(name: str, *, is_of_queue: bool) -> str:
 
 _VERBS = {"list": "Append", "deque": "Append", "set": "Add"}
 _MAPPINGS = frozenset({"dict", "defaultdict", "OrderedDict"})
-_CACHE = "lru_cache"
+CACHE = "lru_cache"
 _OF_QUEUE = ".queue"
 """The deque inside Python's own `queue.Queue`, of which the program writes only what comes before."""
 

@@ -8,70 +8,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
+from gputui.explain.advice.leaks.growing import GrowingVariable, Kept
 from gputui.explain.advice.leaks.thresholds import GROWTH_BYTES, GROWTH_TENSORS, LOOKS, LOOKS_OF_VARIABLES, NODE_BYTES
 from gputui.explain.advice.situation import Seen
 from gputui.model.attached.tensors import COMES_AND_GOES, HOST, Category, Container, Inventory, Keeper, Storage
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """What a variable keeps: `own_bytes` in its tensors, `graph_bytes` in what their autograd graphs have saved.
-
-    These are on the device; the `host` ones are in host memory, where `node_bytes` is the estimate for the operations
-    of the graphs themselves. `shapes` are those of its tensors, `addresses` of all that it keeps, the largest first.
-    `hidden_bytes` of `own_bytes` are shown by none of them. `is_exact` is false for an estimate from some elements.
-    """
-
-    own_bytes: int = 0
-    graph_bytes: int = 0
-    host_own_bytes: int = 0
-    host_graph_bytes: int = 0
-    node_bytes: int = 0
-    shapes: frozenset[tuple[int, ...]] = frozenset()
-    hidden_bytes: int = 0
-    addresses: tuple[int, ...] = ()
-    is_of_exceptions: bool = False
-    is_exact: bool = True
-
-    @property
-    def device_bytes(self) -> int:
-        return self.own_bytes + self.graph_bytes
-
-    @property
-    def freed_on_host_bytes(self) -> int:
-        """The host memory that would be free without the graphs."""
-        return self.host_graph_bytes + self.node_bytes
-
-
-@dataclass(frozen=True, slots=True)
-class GrowingVariable:
-    """A variable that keeps more and more: a container with its first and last length, or one tensor.
-
-    `container` is None for a single variable. `grown_bytes` came between `first` and `last`, on the device or, if that
-    is less than `GROWTH_BYTES`, in the host's memory.
-    """
-
-    name: str
-    place: str
-    first: Seen
-    last: Seen
-    kept: Kept
-    grown_bytes: int
-    container: Container | None = None
-    first_elements: int = 0
-    graphs: int = 0
-
-    @property
-    def is_on_device(self) -> bool:
-        """Whether it is the device's memory that grows."""
-        return self.kept.device_bytes >= GROWTH_BYTES
-
-    @property
-    def bytes_per_s(self) -> float:
-        return self.grown_bytes / max(self.last.time - self.first.time, 1e-9)
 
 
 def growing_variables(looks: Sequence[Seen], device: int, *, has_host: bool) -> list[GrowingVariable]:
@@ -85,6 +28,17 @@ def growing_variables(looks: Sequence[Seen], device: int, *, has_host: bool) -> 
     growing += [variable for variable in _single_variables(looks, device) if variable.name not in containers]
     growing = [v for v in growing if v.grown_bytes >= GROWTH_BYTES and (v.is_on_device or (has_host and v.graphs))]
     return sorted(growing, key=lambda variable: (not variable.is_on_device, -variable.grown_bytes))
+
+
+def in_one_look(look: Seen, name: str, device: int) -> GrowingVariable | None:
+    """What the variable of this name keeps in a look, which alone does not tell whether it grows."""
+    container = next((found for found in _inventory(look).containers if found.name == name), None)
+    if container is not None:
+        return _growing_container([(look, container)], device)
+    own, saved = _split([s for s in _inventory(look).storages if s.device == device], (f"{name} ", f"{name}["))
+    own += [storage for storage in _inventory(look).storages if storage.owner == name and storage.device == device]
+    saved += [storage for storage in _inventory(look).storages if storage.kept_by == name and storage.device == device]
+    return _growing_variable(name, 0, own + saved, (look, look), device) if own or saved else None
 
 
 def _filling_containers(looks: Sequence[Seen], device: int, growing: Collection[str]) -> list[GrowingVariable]:
@@ -314,7 +268,7 @@ def _by_variable(storages: Iterable[Storage], device: int) -> dict[str, list[Sto
             continue
         label = storage.kept_by or ("" if storage.saved_by else storage.owner)
         name = label.partition(" (")[0]
-        if name and "[" not in name and " " not in name:
+        if name and ("[" not in name or name.endswith("']")) and " " not in name:
             by_variable[name].append(storage)
     return by_variable
 

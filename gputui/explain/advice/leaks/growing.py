@@ -1,0 +1,67 @@
+"""A variable that keeps more and more, and what it keeps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gputui.explain.advice.leaks.thresholds import GROWTH_BYTES
+from gputui.explain.advice.situation import Seen
+from gputui.model.attached.tensors import Container
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a variable keeps: `own_bytes` in its tensors, `graph_bytes` in what their autograd graphs have saved.
+
+    These are on the device; the `host` ones are in host memory, where `node_bytes` is the estimate for the operations
+    of the graphs themselves. `shapes` are those of its tensors, `addresses` of all that it keeps, the largest first.
+    `hidden_bytes` of `own_bytes` are shown by none of them. `is_exact` is false for an estimate from some elements.
+    """
+
+    own_bytes: int = 0
+    graph_bytes: int = 0
+    host_own_bytes: int = 0
+    host_graph_bytes: int = 0
+    node_bytes: int = 0
+    shapes: frozenset[tuple[int, ...]] = frozenset()
+    hidden_bytes: int = 0
+    addresses: tuple[int, ...] = ()
+    is_of_exceptions: bool = False
+    is_exact: bool = True
+
+    @property
+    def device_bytes(self) -> int:
+        return self.own_bytes + self.graph_bytes
+
+    @property
+    def freed_on_host_bytes(self) -> int:
+        """The host memory that would be free without the graphs."""
+        return self.host_graph_bytes + self.node_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class GrowingVariable:
+    """A variable that keeps more and more: a container with its first and last length, or one tensor.
+
+    `container` is None for a single variable. `grown_bytes` came between `first` and `last`, on the device or, if that
+    is less than `GROWTH_BYTES`, in the host's memory.
+    """
+
+    name: str
+    place: str
+    first: Seen
+    last: Seen
+    kept: Kept
+    grown_bytes: int
+    container: Container | None = None
+    first_elements: int = 0
+    graphs: int = 0
+
+    @property
+    def is_on_device(self) -> bool:
+        """Whether it is the device's memory that grows."""
+        return self.kept.device_bytes >= GROWTH_BYTES
+
+    @property
+    def bytes_per_s(self) -> float:
+        return self.grown_bytes / max(self.last.time - self.first.time, 1e-9)

@@ -1,0 +1,90 @@
+"""The first lines of `gputui attach PID --once` answer what people have asked in public; see README.md.
+
+Each program rests when it keeps what the reporter asked about, and prints how much that is. The line to change has the
+comment `# keeps`. With the argument `fixed` it does what the answer to the report says.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests import torches
+from tests.attach.children import Child, Python
+from tests.attach.command import attach
+
+PROGRAMS = Path(__file__).parent / "programs"
+LITTLE = 0.1
+"""Of what was kept: what the mended program may keep for its present step."""
+
+
+class Report(NamedTuple):
+    """What the first three lines say of a program, the kind of the finding, and words of its remedy."""
+
+    program: str
+    says: str
+    kind: str
+    remedy: str
+
+
+REPORTS = (
+    Report("hook_handles", "encoder.*._forward_hooks[*].features", "kept_variable", "Append feature.cpu()"),
+    Report("module_activations", "model.layers.*.activations", "kept_variable", "Append activation.cpu()"),
+    Report("metric_states", "task.val_curve.preds", "kept_variable", "Append pred.detach() instead of pred"),
+    Report("hidden_state", "hidden", "kept_variable", "Compute hidden under torch.no_grad()"),
+    Report("optimizer_history", "batcher.state.history", "kept_variable", "under torch.no_grad()"),
+    Report("fold_results", "xval_results", "kept_variable", "Append xval_result.cpu()"),
+    Report(
+        "fold_schedulers",
+        "6 x Warmup that only cycles keep (step (fold_schedulers.py:17)",
+        "kept_by_cycle",
+        "runs gc.collect()",
+    ),
+    Report("ensemble", "ensemble.learners", "kept_variable", "move a model that is ready to host memory"),
+)
+
+
+@pytest.fixture
+def python(cuda_path: str, tmp_path: Path, sockets: Path) -> Iterator[Python]:
+    python = Python(cuda_path, tmp_path, torches.fake_cuda(cuda_path, tmp_path))
+    yield python
+    python.end()
+
+
+def start(python: Python, program: str, *arguments: str) -> tuple[Child, int]:
+    """The resting program, and how much it says that it keeps."""
+    child = python.fork(PROGRAMS / f"{program}.py", *arguments)
+    return child, int(child.expect("ready"))
+
+
+def once(python: Python, child: Child, *options: str) -> str:
+    variables = {name: python.environment[name] for name in ("FAKEGPU_STATE", "LD_LIBRARY_PATH")}
+    return attach(str(child.pid), "--once", *options, environment={**variables, "COLUMNS": "80"})[1]
+
+
+def findings_of(python: Python, child: Child, kind: str) -> list[dict]:
+    document = json.loads(once(python, child, "--json"))
+    return [finding for finding in document["findings"] if finding["kind"] == kind]
+
+
+@pytest.mark.parametrize("report", REPORTS, ids=[report.program for report in REPORTS])
+def test_the_first_lines_answer_the_report_and_the_remedy_works(python: Python, report: Report) -> None:
+    child, kept_bytes = start(python, report.program)
+    answer = " ".join(line.strip() for line in once(python, child).splitlines()[:3])
+    assert report.says in answer
+    source = (PROGRAMS / f"{report.program}.py").read_text().splitlines()
+    (number,) = [number for number, line in enumerate(source, 1) if line.endswith("# keeps")]
+    place = re.search(rf"{report.program}\.py:([\d, ]+)", answer)
+    assert place is not None, answer
+    assert str(number) in re.findall(r"\d+", place[1]), answer
+    (finding,) = findings_of(python, child, report.kind)
+    assert finding["bytes"] == pytest.approx(kept_bytes, rel=0.01)
+    assert report.remedy in finding["remedy"]
+    mended, left_bytes = start(python, report.program, "fixed")
+    assert left_bytes < LITTLE * kept_bytes
+    assert findings_of(python, mended, report.kind) == []
