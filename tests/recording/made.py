@@ -10,7 +10,7 @@ from typing import Any
 from gputui.explain.moment.probe_state import ProbeState, after, moment_among
 from gputui.model.attached.analysis import DriverFacts
 from gputui.model.attached.moment import Surroundings, TargetMoment
-from gputui.model.attached.target import Cost, Disconnect, DisconnectKind, Greeting, Look, Mark, Statistics
+from gputui.model.attached.target import Cost, Disconnect, DisconnectKind, Garbage, Greeting, Look, Mark, Statistics
 from gputui.model.attached.tensors import Category, Inventory, Storage
 from gputui.model.reading import Absent
 from gputui.sources.files.recording.chunks import FIRST_LINE
@@ -52,7 +52,7 @@ class Made:
         """Add one record, in a new chunk."""
         self.chunks += self._chunks.of([(when, pid, kind, content)])
 
-    def hear(self, when: float, message: Statistics | Look | Mark, pid: int = GREETING.pid) -> None:
+    def hear(self, when: float, message: Statistics | Look | Mark | Garbage, pid: int = GREETING.pid) -> None:
         """Add a message of the probe."""
         content = {"type": type(message).__name__.lower(), **plain(message)}
         self.note(when, pid, "message", content)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from gputui.errors import GputuiError
 from gputui.explain.step.step import step_of
 from gputui.model.attached.moment import TargetMoment
-from gputui.model.attached.target import Look
+from gputui.model.attached.target import Cycles, Garbage, Look
 from gputui.model.attached.trace import RecordedTraces
 from gputui.model.reading import Problem
 from gputui.sources.files.recording import chunks, reader
@@ -82,6 +82,20 @@ def test_a_recorded_step_is_replayed_from_its_moment_on(tmp_path):
     assert last.recorded is not None
     assert (last.recorded.traces, last.recorded.cost) == (step.traces, step.cost)
     assert step_of(last.recorded.traces[0], last.recorded.look) is not None
+
+
+def test_what_a_collection_would_free_is_replayed_until_it_is_gone(tmp_path):
+    made, look = Made(), look_at(BEGAN + 1, [20, 20])
+    kept, gone = (segment.blocks[0] for segment in look.map.segments)
+    storages = tuple((block.address, block.size_bytes) for block in (kept, gone))
+    made.hear(BEGAN + 1, look)
+    made.hear(BEGAN + 2, Garbage(BEGAN + 2, (Cycles(0, "Net", 2, "Net refers to itself", storages),)))
+    made.deliver(BEGAN + 2)
+    made.hear(BEGAN + 3, look_at(BEGAN + 3, [20]))
+    made.deliver(BEGAN + 3)
+    replayed = moments_in(made.write(tmp_path / "job"))
+    assert replayed == made.moments[GREETING.pid]
+    assert [moment.garbage.groups[0].storages for moment in replayed] == [storages, storages[:1]]
 
 
 def part_of(look: Look) -> Look:

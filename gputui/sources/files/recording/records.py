@@ -8,7 +8,7 @@ from typing import Any, Union
 
 from gputui.model.attached.allocator import AllocatorStatistics
 from gputui.model.attached.moment import Surroundings
-from gputui.model.attached.target import ActionResult, Greeting, Mark, Statistics
+from gputui.model.attached.target import ActionResult, Garbage, Greeting, Mark, Statistics
 from gputui.model.attached.trace import RecordedTraces
 from gputui.model.reading import Absent, AbsentKind
 from gputui.sources.files.recording.chunks import DamagedError
@@ -37,7 +37,9 @@ class LookTaken:
     named: int = 0
 
 
-Content = Union[Greeting, Statistics, Mark, ActionResult, RecordedTraces, Surroundings, RecordingInfo, LookTaken]
+Content = Union[
+    Greeting, Statistics, Mark, ActionResult, RecordedTraces, Garbage, Surroundings, RecordingInfo, LookTaken
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,5 +83,9 @@ def _content(kind: object, content: object) -> Content | None:
         return decode(Surroundings, content)
     if kind == "message" and isinstance(content, dict) and isinstance(content.get("type"), str):
         message = message_of(content)
-        return message if isinstance(message, (Greeting, Statistics, Mark, ActionResult, RecordedTraces)) else None
+        return (
+            message
+            if isinstance(message, (Greeting, Statistics, Mark, ActionResult, RecordedTraces, Garbage))
+            else None
+        )
     return None

@@ -6,9 +6,10 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
+from gputui.explain.memory.collection import still_there
 from gputui.explain.moment.probe_state import Height, ProbeState, after, height_of, moment_among
 from gputui.model.attached.moment import Surroundings, TargetMoment
-from gputui.model.attached.target import ActionResult, Greeting, Mark, Statistics
+from gputui.model.attached.target import ActionResult, Garbage, Greeting, Mark, Statistics
 from gputui.model.attached.timeline import MARKED_MOMENTS, WHOLE_MOMENTS, Timeline
 from gputui.model.attached.trace import RecordedTraces
 from gputui.model.reading import Problem
@@ -144,7 +145,7 @@ class Story:
             process.state = after(process.state, self._rename(content))
         elif isinstance(content, RecordedTraces):
             process.state = replace(process.state, recorded=content)
-        elif isinstance(content, (Statistics, Mark, ActionResult)):
+        elif isinstance(content, (Statistics, Mark, ActionResult, Garbage)):
             process.state = after(process.state, content)
         return None
 
@@ -183,7 +184,8 @@ class Story:
         seen = self._recording.look(pid, look.number, look.named) if is_whole and look.number else None
         top = self._recording.look(pid, sketch.top.number, sketch.top.named) if seen is not None else None
         if seen is not None:
-            state = replace(state, look=seen[0], layouts=seen[1])
+            garbage = still_there(state.garbage, {}, seen[0].map, {})
+            state = replace(state, look=seen[0], layouts=seen[1], garbage=garbage)
         if top is not None:
             state = replace(state, top=top[0], top_layouts=top[1])
         moment = moment_among(state, sketch.surroundings)
