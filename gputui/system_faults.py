@@ -21,6 +21,9 @@ _REMEDIES = {
 _NO_THREAD = "can't start new thread"
 """Python's own words: it has no class for this error."""
 
+_NO_EXCEPTION = "error return without exception set"
+"""The same: parts of Python written in C end so where they get no memory."""
+
 
 def as_sentence(error: BaseException) -> GputuiError | None:
     """The error that ends the command instead, None for one that is a fault of gputui's own."""
@@ -29,7 +32,7 @@ def as_sentence(error: BaseException) -> GputuiError | None:
         words = error.strerror or str(error) or type(error).__name__
         remedy = _REMEDIES.get(error.errno or 0, "")
         return GputuiError(f"The system refused what gputui needs: {words}{where}.", remedy)
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) or (isinstance(error, SystemError) and str(error) == _NO_EXCEPTION):
         return GputuiError("There is not enough memory.", _REMEDIES[errno.ENOMEM])
     if isinstance(error, RuntimeError) and str(error) == _NO_THREAD:
         return GputuiError("The system refused a new thread.", _REMEDIES[errno.EAGAIN])

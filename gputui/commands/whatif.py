@@ -36,7 +36,7 @@ from gputui.model.attached.allocator import AllocatorSettings
 from gputui.output import narrate, output_width, put
 from gputui.settings import Settings
 from gputui.sources.probe import listing
-from gputui.sources.probe.feed import one_moment
+from gputui.sources.probe.one_moment import one_moment
 from gputui.sources.rehearsal import rehearse
 
 PIPE_COLUMNS = 80

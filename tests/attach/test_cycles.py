@@ -12,7 +12,8 @@ from gputui.explain.memory.unreachable import Candidates
 from gputui.explain.moment.probe_state import ProbeState, after
 from gputui.model.attached.target import ActionName, Garbage
 from gputui.protocol.pauses import AUTOMATIC_S
-from gputui.sources.probe.feed import with_garbage
+from gputui.sources.probe.garbage import proof_request
+from gputui.sources.probe.one_moment import with_garbage
 from tests.attach.children import Python
 from tests.attach.command import attach
 from tests.attach.following import follow, of_kind
@@ -202,7 +203,7 @@ def test_addresses_of_no_objects_are_nothing_to_free(cuda_python: Python):
     child.expect("ready")
     addresses = dict.fromkeys((1, 16, 4096, 2**47 - 16, 10**17), 0)
     with child.attach() as client:
-        assert client.ask_garbage(Candidates(addresses, frozenset(addresses), dict(addresses)), AUTOMATIC_S)
+        client.send(proof_request(Candidates(addresses, frozenset(addresses), dict(addresses))))
         found = next(message for message in iter(lambda: client.receive(HANGS_S), None) if isinstance(message, Garbage))
         assert (found.groups, found.reason) == ((), "")
         assert client.look().map is not None

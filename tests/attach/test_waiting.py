@@ -11,7 +11,7 @@ from gputui.probe.inventory.run import IN_BACKWARD
 from gputui.probe.looks.torch_reader import BACKWARD_ENDANGERED
 from gputui.sources.probe import feed
 from gputui.sources.probe.client import ProbeClient
-from gputui.sources.probe.feed import one_moment
+from gputui.sources.probe.one_moment import one_moment
 from tests.attach.children import DRIVEN, LIMIT_S, Python
 from tests.attach.small_training import ASLEEP, FOR_EVER, TRAINING
 from tests.scale import SCALE

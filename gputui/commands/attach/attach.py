@@ -26,7 +26,7 @@ from gputui.settings import Settings, add_flags, apply_flags
 from gputui.sources.files.recording.recorder import FileRecorder
 from gputui.sources.probe import listing
 from gputui.sources.probe.client import ProbeClient
-from gputui.sources.probe.feed import one_moment
+from gputui.sources.probe.one_moment import one_moment
 from gputui.sources.probe.recorder import NO_RECORDER, Recorder
 from gputui.sources.procfs import ProcFs
 

@@ -13,7 +13,7 @@ from itertools import compress, count, repeat
 from operator import not_
 from typing import NamedTuple
 
-from gputui.model.attached.references import ReferencesPart
+from gputui.model.attached.target import ReferencesPart
 
 OBJECTS_AT_MOST = 2_000_000
 PIECE = 50_000

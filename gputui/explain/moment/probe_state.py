@@ -19,7 +19,6 @@ from gputui.explain.owners.owners import block_bytes, bytes_by_category, grouped
 from gputui.model.attached.allocator import AllocatorStatistics
 from gputui.model.attached.analysis import DriverFacts, Outcome, Room
 from gputui.model.attached.moment import NO_FACTS, DeviceLayout, DeviceMoment, HostMoment, Surroundings, TargetMoment
-from gputui.model.attached.references import ReferencesPart
 from gputui.model.attached.serving import Serving
 from gputui.model.attached.target import (
     ActionName,
@@ -30,6 +29,7 @@ from gputui.model.attached.target import (
     Look,
     Mark,
     Recorder,
+    ReferencesPart,
     Statistics,
     Swing,
 )

@@ -22,11 +22,10 @@ from gputui.probe.objects.handles import Handle, objects_of
 from gputui.probe.objects.torch_types import Torch
 from gputui.probe.pace.meter import Meter
 
-Group = dict[str, Any]
-"""The fields of `gputui.model.attached.target.Cycles`."""
 
-
-def proven(torch: Torch, cycles: Mapping[Handle, int], nodes: list[Handle], meter: Meter) -> tuple[list[Group], bool]:
+def proven(
+    torch: Torch, cycles: Mapping[Handle, int], nodes: list[Handle], meter: Meter
+) -> tuple[list[dict[str, Any]], bool]:
     """What `gc.collect()` would free of the objects in `cycles`, and whether there was time to find out.
 
     `cycles` has the number of each object's cycle; that of an object in none, which one leads to, is `-1 - number`.
@@ -81,9 +80,9 @@ def _tensors(torch: Torch) -> list[Any]:
     return list(compress(referrers, map(set(map(id, classes)).__contains__, map(id, map(type, referrers)))))
 
 
-def _described(cycles: dict[int, list[Any]], taken: dict[int, list[Going]]) -> list[Group]:
-    """Cycles of one kind as one group for each device."""
-    found: dict[tuple[int, int, str], Group] = {}
+def _described(cycles: dict[int, list[Any]], taken: dict[int, list[Going]]) -> list[dict[str, Any]]:
+    """Cycles of one kind as one group for each device: fields of `gputui.model.attached.target.Cycles`."""
+    found: dict[tuple[int, int, str], dict[str, Any]] = {}
     for number, storages in taken.items():
         cycle = cycles[number]
         cls, how = classes_of(cycle)[0], closing(cycle)

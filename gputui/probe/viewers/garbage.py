@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from binascii import b2a_base64
+from collections.abc import Callable
 from functools import partial
 from time import time
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,6 +21,7 @@ from gputui.probe.viewers.actions import or_failure
 if TYPE_CHECKING:
     from gputui.probe.garbage.references import Part, Place
     from gputui.probe.objects.torch_types import Torch
+    from gputui.probe.viewers.connection import Viewer
 
 BUSY = "Another viewer is asking for it."
 _NO_TORCH = "The program has not imported PyTorch yet."
@@ -49,18 +51,36 @@ class GarbageReader:
     def __init__(self, main_thread: MainThread) -> None:
         self._call: MainThreadCall[dict[str, Any]] = MainThreadCall(main_thread)
         self._request: GarbageRequest | None = None
-
-    @property
-    def is_under_way(self) -> bool:
-        """Whether a request was not answered yet."""
-        return self._request is not None
+        self._viewer: Viewer | None = None
 
     @property
     def deadline(self) -> float | None:
         """When (`perf_counter`) to ask `finished` again at the latest, None if nothing was asked for."""
         return self._call.deadline
 
-    def begin(self, request: GarbageRequest) -> None:
+    def ask(self, viewer: Viewer, request: GarbageRequest) -> None:
+        """Begin with a viewer's request, unless another one's is under way."""
+        if self._request is not None:
+            viewer.send(not_known(request, BUSY))
+            return
+        self._viewer = viewer
+        self._begin(request)
+
+    def serve(
+        self,
+        viewers: list[Viewer],
+        attempt: Callable[[Viewer, Callable[[Viewer], None]], None],
+        account: Callable[[float], None],
+    ) -> None:
+        """Send the answer once it is there, and account for what it has cost, in seconds; drop it if nobody waits."""
+        if self._request is not None and self._viewer not in viewers:
+            self.leave()
+        if (answer := self._finished()) is not None and self._viewer is not None:
+            pieces, cost_s = answer
+            account(cost_s)
+            attempt(self._viewer, lambda receiver: receiver.connection.send(*pieces))
+
+    def _begin(self, request: GarbageRequest) -> None:
         """Read in the main thread or, if that is absent, in the probe's own."""
         self._request = request
         if reason := _why_not(request):
@@ -71,7 +91,7 @@ class GarbageReader:
         failed = partial(_failed, request)
         self._call.begin(partial(_take, request), request.wait_s, failed, in_backward_s=IN_BACKWARD_S)
 
-    def finished(self) -> tuple[list[bytes], float] | None:
+    def _finished(self) -> tuple[list[bytes], float] | None:
         """The answer as the pieces of a frame once it is there, and what it has cost in seconds."""
         request = self._request
         answer = self._call.finished(partial(_take, request, in_turn=True)) if request else None
@@ -86,7 +106,7 @@ class GarbageReader:
     def leave(self) -> None:
         """Drop what is under way: nobody waits for it."""
         self._call.leave()
-        self._request = None
+        self._request = self._viewer = None
 
 
 def not_known(request: GarbageRequest, reason: str) -> dict[str, Any]:

@@ -21,8 +21,7 @@ from gputui.probe.pace.budget import LookRequest
 from gputui.probe.viewers import sockets
 from gputui.probe.viewers.actions import BUSY, RECORD_STEP, ActionRequest, ActionRunner, allowed_actions, nothing_done
 from gputui.probe.viewers.connection import Connection, Gone, Viewer
-from gputui.probe.viewers.garbage import BUSY as GARBAGE_BUSY
-from gputui.probe.viewers.garbage import GarbageReader, GarbageRequest, not_known
+from gputui.probe.viewers.garbage import GarbageReader
 from gputui.probe.viewers.requests import Request, RequestError, is_answered, read_request
 from gputui.probe.viewers.step import StepRecorder
 from gputui.protocol import frames
@@ -60,7 +59,6 @@ class Server:
         self._garbage = GarbageReader(self._main_thread)
         self._runners = (self._counters, self._look_runner, self._step_recorder, self._action_runner, self._garbage)
         self._action_viewer: Viewer | None = None
-        self._garbage_viewer: Viewer | None = None
         self._end = end
         self._handlers: dict[Request, Callable[[Viewer, Any], None]] = {
             Request.HELLO: self._hello,
@@ -68,8 +66,8 @@ class Server:
             Request.LOOK: self._request_look,
             Request.MARK: lambda _viewer, label: mark(label),
             Request.ACTION: self._begin_action,
-            Request.REFERENCES: self._read_garbage,
-            Request.GARBAGE: self._read_garbage,
+            Request.REFERENCES: self._garbage.ask,
+            Request.GARBAGE: self._garbage.ask,
             Request.END: self._end_probe,
             Request.BYE: self._bye,
         }
@@ -89,7 +87,7 @@ class Server:
             self._serve_counters()
             self._serve_looks()
             self._serve_actions()
-            self._serve_garbage()
+            self._garbage.serve(self._viewers, self._attempt, self._look_runner.account)
             if not self._viewers:
                 self._drop_unfinished()
                 return
@@ -180,12 +178,8 @@ class Server:
         viewer = Viewer(Connection(socket), self._marks[-1][0] if self._marks else 0)
         self._viewers.append(viewer)
         if not sockets.is_allowed(socket):
-            self._attempt(
-                viewer,
-                lambda other: self._refuse(
-                    other, "This process belongs to another user: attach as that user, or as root."
-                ),
-            )
+            reason = "This process belongs to another user: attach as that user, or as root."
+            self._attempt(viewer, lambda other: self._refuse(other, reason))
         elif len(self._viewers) > MAX_VIEWERS:
             reason = f"{MAX_VIEWERS} viewers are connected already: close one of them."
             self._attempt(viewer, lambda other: self._refuse(other, reason))
@@ -323,21 +317,6 @@ class Server:
         if viewer is not None and viewer in self._viewers:
             pieces = [*(step_frame(step) if step else []), *action_result_frame(result)]
             self._attempt(viewer, lambda receiver: receiver.connection.send(*pieces))
-
-    def _read_garbage(self, viewer: Viewer, request: GarbageRequest) -> None:
-        if self._garbage.is_under_way:
-            viewer.send(not_known(request, GARBAGE_BUSY))
-            return
-        self._garbage_viewer = viewer
-        self._garbage.begin(request)
-
-    def _serve_garbage(self) -> None:
-        if self._garbage.is_under_way and self._garbage_viewer not in self._viewers:
-            self._garbage.leave()
-        if (answer := self._garbage.finished()) is not None and self._garbage_viewer is not None:
-            pieces, cost_s = answer
-            self._look_runner.account(cost_s)
-            self._attempt(self._garbage_viewer, lambda receiver: receiver.connection.send(*pieces))
 
     def _end_probe(self, viewer: Viewer, _content: None) -> None:
         if reason := self._end():

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from itertools import chain, pairwise
 from types import TracebackType
 from typing import TypeVar
 
 from gputui import __version__
 from gputui.errors import GputuiError
 from gputui.explain.memory.map_faults import without_faulty_map
-from gputui.explain.memory.unreachable import Candidates
 from gputui.explain.moment.disconnects import cause_and_remedy
 from gputui.explain.moment.probe_state import Message
-from gputui.model.attached.references import ReferencesPart
 from gputui.model.attached.target import (
     ActionName,
     ActionResult,
@@ -28,6 +25,7 @@ from gputui.model.attached.target import (
     Greeting,
     Look,
     Mark,
+    ReferencesPart,
     Statistics,
 )
 from gputui.model.attached.trace import RecordedTraces
@@ -47,10 +45,13 @@ _MESSAGES: dict[str, type[Message]] = {
     "action_result": ActionResult,
     "garbage": Garbage,
 }
+_READERS: dict[object, Callable[[dict[str, object]], Message]] = {
+    "step": recorded_traces,
+    "references": references_part,
+}
 STEP_WITHIN_S = 90.0
 """How long a recorded step may take to arrive."""
 _READ_BYTES = 256 * 1024
-LARGEST_PROOF_BYTES = frames.MAX_REQUEST_BYTES - 1024
 ANSWER_WITHIN_S = 10.0
 RESULT_WITHIN_S = 30.0
 """How long a probe that has answered may take for what it was asked: on a busy machine, looks take long."""
@@ -63,20 +64,13 @@ def message_of(message: dict[str, object]) -> Message | None:
 
     A map that contradicts itself is left out.
     """
-    if message["type"] == "step":
-        return recorded_traces(message)
-    if message["type"] == "references":
-        return references_part(message)
+    if reader := _READERS.get(message["type"]):
+        return reader(message)
     kind = _MESSAGES.get(str(message["type"]))
     decoded = None if kind is None else decode(kind, message)
     if isinstance(decoded, Look):
         return without_faulty_map(decoded)
     return without_faulty_map(decoded) if isinstance(decoded, ActionResult) else decoded
-
-
-def _steps(numbers: Iterable[int]) -> list[int]:
-    """Each number as its distance from the one before, which takes fewer digits."""
-    return [number - before for before, number in pairwise(chain([0], numbers))]
 
 
 class ProbeError(GputuiError):
@@ -131,7 +125,7 @@ class ProbeClient:
             raise ProbeDeadError(pid, Disconnect(DisconnectKind.EXITED)) from error
         except BlockingIOError as error:  # the probe accepts nobody, and its backlog is full
             self.close()
-            raise self._not_answering() from error
+            raise self._error(DisconnectKind.NOT_ANSWERING) from error
         except OSError as error:
             raise self._disconnected(error) from error
         except ProbeError:
@@ -160,7 +154,7 @@ class ProbeClient:
 
     def subscribe(self, interval_s: float | None) -> None:
         """Ask for statistics now and every `interval_s` seconds, or for no more (None)."""
-        self._send({"type": "statistics", "interval_s": interval_s})
+        self.send({"type": "statistics", "interval_s": interval_s})
 
     def ask_look(
         self, how: str = "walk", *, when: str = "now", wait_s: float = 3.0, pause_s: float | None = None
@@ -172,39 +166,19 @@ class ProbeClient:
         how long one stop of the program may take; None: 25 ms for an automatic look, 100 ms for one on request.
         """
         pause = {} if pause_s is None else {"pause_ms": pause_s * 1000}
-        self._send({"type": "look", "how": how, "when": when, "wait_s": wait_s, **pause})
+        self.send({"type": "look", "how": how, "when": when, "wait_s": wait_s, **pause})
 
     def mark(self, label: str) -> None:
         """Name this moment, for all viewers of the process."""
-        self._send({"type": "mark", "label": label})
+        self.send({"type": "mark", "label": label})
 
     def ask_action(self, name: ActionName, *, wait_s: float = ACTION_WAIT_S) -> None:
         """Ask for an action; the probe gives up if the main thread does not come back to Python within `wait_s`."""
-        self._send({"type": "action", "name": name.value, "wait_s": wait_s})
-
-    def ask_references(self, place: tuple[int, int, int, int] | None, pause_s: float) -> None:
-        """Ask for a part of what all Python objects refer to, read in a stop of this length: `ReferencesPart`."""
-        self._send({"type": "references", "place": place, "pause_ms": pause_s * 1000})
-
-    def ask_garbage(self, asked: Candidates, pause_s: float) -> bool:
-        """Ask what `gc.collect()` would free of some objects: `Garbage`; False if they are too many."""
-        addresses, nodes = sorted(asked.cycles), sorted(asked.nodes)
-        message: dict[str, object] = {
-            "type": "garbage",
-            "steps": _steps(addresses),
-            "type_steps": _steps(map(asked.types.__getitem__, addresses)),
-            "cycles": list(map(asked.cycles.__getitem__, addresses)),
-            "nodes": nodes,
-            "node_types": list(map(asked.types.__getitem__, nodes)),
-        }
-        if len(frames.encode(message)) > LARGEST_PROOF_BYTES:
-            return False
-        self._send({**message, "pause_ms": pause_s * 1000})
-        return True
+        self.send({"type": "action", "name": name.value, "wait_s": wait_s})
 
     def end_probe(self) -> None:
         """End a probe that was put into the running program; raises ProbeError if it refuses."""
-        self._send({"type": "end"})
+        self.send({"type": "end"})
         try:
             while self.receive(self._answer_within_s) is not None:
                 pass
@@ -212,7 +186,7 @@ class ProbeClient:
             if error.disconnect.kind is DisconnectKind.PROBE_STOPPED:
                 return
             raise
-        raise self._not_answering()
+        raise self._error(DisconnectKind.NOT_ANSWERING)
 
     def receive(self, timeout_s: float) -> Message | None:
         """The next message, or None if none arrives within `timeout_s`."""
@@ -284,7 +258,7 @@ class ProbeClient:
         payload = self._first_payload()
         if payload is None:
             self.close()
-            raise self._not_answering()
+            raise self._error(DisconnectKind.NOT_ANSWERING)
         hello = self._decoded(payload)
         if hello["type"] != "hello" or hello.get("protocol") != frames.VERSION:
             raise self._refused(hello)
@@ -307,7 +281,8 @@ class ProbeClient:
         reason = "it sent no greeting"
         raise self._broken(reason)
 
-    def _send(self, message: dict[str, object]) -> None:
+    def send(self, message: dict[str, object]) -> None:
+        """Send a message; if the probe has gone, its last ones can still be received."""
         try:
             self._socket.settimeout(self._answer_within_s)
             self._socket.sendall(frames.encode(message))
@@ -333,9 +308,6 @@ class ProbeClient:
             except frames.FrameError as error:
                 raise self._broken(str(error)) from error
         return self._payloads.pop(0)
-
-    def _not_answering(self) -> ProbeError:
-        return self._error(DisconnectKind.NOT_ANSWERING)
 
     def _decoded(self, payload: bytes) -> dict[str, object]:
         try:

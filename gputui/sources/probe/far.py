@@ -83,14 +83,14 @@ class FarClient(ProbeClient):
         while True:
             payload = self._next_payload(3600.0 if self._within_s is None else self._within_s)
             if payload is None:
-                raise self._not_answering()
+                raise self._error(DisconnectKind.NOT_ANSWERING)
             message = self._decoded(payload)
             state = message.get("state") if message["type"] == RELAY else None
             if state == READY:
                 return
             if state == NO_PROBE:
                 word = self._answer(_text(message, "program"))
-                self._send({"type": RELAY, "word": word})
+                self.send({"type": RELAY, "word": word})
                 if word != YES:
                     cause = f"Process {self._pid} on {self.node} has no probe."
                     raise CannotAttachError(cause, f"To put it in: gputui attach {self.node}:{self._pid} --yes.")

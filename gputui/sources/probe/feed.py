@@ -5,15 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from queue import Empty, SimpleQueue
 
 from gputui.explain.memory.collection import likely_bytes
 from gputui.explain.memory.drivers import driver_facts
-from gputui.explain.memory.need import is_high_enough, moves
 from gputui.explain.moment.probe_state import Message, ProbeState, after, moment_among
-from gputui.explain.owners.earlier_names import is_well_named
 from gputui.model.attached.analysis import DriverFacts
 from gputui.model.attached.moment import Surroundings, TargetMoment
 from gputui.model.attached.target import ActionName, ActionResult, Disconnect, Garbage, Greeting, Look, Statistics
@@ -38,15 +35,8 @@ Request = Callable[[ProbeClient], None]
 NAME_GROWTH_EVERY_S = 60.0
 """At most once in this time, a look is asked for beside the automatic ones, to find out what grows."""
 
-NAMES_WAIT_S = 3.0
-"""How long a single look goes on to name what holds the memory."""
-GARBAGE_WITHIN_S = 20.0
-"""How long a single look waits for what only reference cycles keep."""
 GARBAGE_EVERY_S = 60.0
 """Once in this time at most, a feed asks by itself what only reference cycles keep."""
-WATCH_S, STILL_S, WATCH_EVERY_S = 12.0, 3.0, 0.25
-"""How long a single look watches memory move, how long where it does not move, and how often it asks for counters."""
-WATCHED_STEPS = 3
 
 PATIENCE_S = 0.2
 """How long a screen's request may wait for the thread, which meanwhile waits for a message."""
@@ -247,81 +237,6 @@ def surroundings_of_node(greeting: Greeting, node: str, ended: Disconnect | None
     facts = DriverFacts(None, there, there, there, there, there)
     drivers = tuple((device.index, facts) for device in greeting.devices)
     return Surroundings(time=time.time(), drivers=drivers, rss_bytes=there, ended=ended, node=node)
-
-
-def one_moment(client: ProbeClient, snapshot: Snapshot, look_pause_s: float | None = AUTOMATIC_S) -> TargetMoment:
-    """Look now, and go on until nearly all is named or all was searched, for `NAMES_WAIT_S` at most.
-
-    The counters are those of the last of these looks. Where too little has a name then, one more goes through all
-    objects of Python's. Where memory moves, it is watched until it is known how far, and a look near the top has come,
-    for `WATCH_S` at most; `look_pause_s` is how long looks may stop the program after the first, None: there are none.
-    """
-    counters = client.statistics()
-    state = after(ProbeState(client.greeting), counters)
-    state = after(after(state, client.look()), client.greeting)  # the greeting may have changed meanwhile
-    if look_pause_s is not None and counters.automatic is not None:
-        state = _named(client, state, look_pause_s)
-    if not is_well_named(state.layouts.values()):
-        state = after(state, client.look("scan"))
-    if likely_bytes(state.layouts.values()):
-        state = with_garbage(client, state, look_pause_s or AUTOMATIC_S)
-    state = _watched(client, state, look_pause_s)
-    if client.node:
-        return moment_among(state, surroundings_of_node(client.greeting, client.node))
-    return moment_among(state, read_surroundings(client.greeting, snapshot, client.greeting.pid))
-
-
-def _named(client: ProbeClient, state: ProbeState, look_pause_s: float) -> ProbeState:
-    """The state once nearly all is named or all was searched, by looks that follow each other, or when time is over."""
-    began = time.monotonic()
-    with suppress(ProbeError):  # the program may end meanwhile
-        has_asked = False
-        while (left_s := began + NAMES_WAIT_S - time.monotonic()) > 0 and not _is_named_or_searched(state):
-            if not has_asked:
-                client.ask_look(when="changed", pause_s=look_pause_s)
-            message = client.receive(left_s)
-            state = after(state, message) if message else state
-            has_asked = not isinstance(message, Look)
-    return state
-
-
-def _is_named_or_searched(state: ProbeState) -> bool:
-    return is_well_named(state.layouts.values()) or all(layout.is_searched for layout in state.layouts.values())
-
-
-def with_garbage(client: ProbeClient, state: ProbeState, pause_s: float) -> ProbeState:
-    """The state with what `gc.collect()` would free, if that comes to be known in time."""
-    began, search = time.monotonic(), GarbageSearch(client, pause_s, is_asked_for=True)
-    with suppress(ProbeError):  # the program may end meanwhile
-        while (left_s := began + GARBAGE_WITHIN_S - time.monotonic()) > 0 and state.garbage is None:
-            message = search.follow(client.receive(0.0 if search.is_working else left_s))
-            state = after(state, message) if message else state
-    return state
-
-
-def _watched(client: ProbeClient, state: ProbeState, look_pause_s: float | None) -> ProbeState:
-    """The state with what a step needs, and the look of before; as it was where memory does not move."""
-    seen, began, wants_look, has_asked = state, time.monotonic(), look_pause_s is not None, False
-    with suppress(ProbeError):  # the program may end meanwhile
-        client.subscribe(WATCH_EVERY_S)
-        while (left_s := began + WATCH_S - time.monotonic()) > 0 and not _knows_need(seen, needs_look=wants_look):
-            if wants_look and not has_asked:
-                client.ask_look(when="changed", pause_s=look_pause_s)
-            message = client.receive(left_s)
-            seen = after(seen, message) if message else seen
-            has_asked = not isinstance(message, Look)
-            if time.monotonic() - began > STILL_S and not any(map(moves, seen.swings)):
-                break
-        client.subscribe(None)
-    return replace(state, swings=seen.swings, top=seen.top, top_layouts=seen.top_layouts)
-
-
-def _knows_need(state: ProbeState, *, needs_look: bool) -> bool:
-    """Whether some steps were watched, and a look near their top has come, if one is wanted."""
-    widest = max(filter(moves, state.swings), key=lambda swing: swing.highest_allocated_bytes, default=None)
-    if widest is None or widest.step_s is None or widest.seconds < max(STILL_S, WATCHED_STEPS * widest.step_s):
-        return False
-    return not needs_look or (state.top is not None and is_high_enough(widest, state.top))
 
 
 def feed_opener(

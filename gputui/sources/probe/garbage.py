@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain, pairwise
 
 from gputui.explain.memory.unreachable import Candidates, References
 from gputui.explain.moment.probe_state import Message
-from gputui.model.attached.references import ReferencesPart
-from gputui.model.attached.target import Garbage
+from gputui.model.attached.target import Garbage, ReferencesPart
+from gputui.protocol import frames
 from gputui.sources.probe.client import ProbeClient
 
+LARGEST_PROOF_BYTES = frames.MAX_REQUEST_BYTES - 1024
+Place = tuple[int, int, int, int]
 TRIES = 3
 """How often it is tried, where Python collects its garbage meanwhile or a proof takes too long."""
 PIECES_S = 0.05
@@ -37,7 +40,7 @@ class GarbageSearch:
         self._candidates: Candidates | None = None
         """What is to be proven."""
         self._tries = 1
-        client.ask_references(None, pause_s)
+        self._ask_for_references(None)
 
     @property
     def is_working(self) -> bool:
@@ -66,7 +69,7 @@ class GarbageSearch:
             if not self._tries_again():
                 return self._ended(_COLLECTED)
             self._references = References()
-            self._client.ask_references(None, self._pause_s)
+            self._ask_for_references(None)
             return None
         self._references.add(part)
         if self._references.is_too_much:
@@ -74,7 +77,7 @@ class GarbageSearch:
         if part.next is None:
             self._work = self._references.candidates()
         else:
-            self._client.ask_references(part.next, self._pause_s)
+            self._ask_for_references(part.next)
         return None
 
     def _find(self) -> Garbage | None:
@@ -88,9 +91,15 @@ class GarbageSearch:
                 break
         return None
 
+    def _ask_for_references(self, place: Place | None) -> None:
+        self._client.send({"type": "references", "place": place, "pause_ms": self._pause_s * 1000})
+
     def _ask_for_proof(self) -> Garbage | None:
-        is_asked = self._candidates and self._client.ask_garbage(self._candidates, self._pause_s)
-        return None if is_asked else self._ended(_TOO_MANY_CANDIDATES)
+        message = proof_request(self._candidates) if self._candidates else {}
+        if len(frames.encode(message)) > LARGEST_PROOF_BYTES:
+            return self._ended(_TOO_MANY_CANDIDATES)
+        self._client.send({**message, "pause_ms": self._pause_s * 1000})
+        return None
 
     def _tries_again(self) -> bool:
         self._tries += 1
@@ -99,3 +108,21 @@ class GarbageSearch:
     def _ended(self, reason: str) -> Garbage:
         self._work = None
         return Garbage(time.time(), reason=reason)
+
+
+def proof_request(asked: Candidates) -> dict[str, object]:
+    """The message that asks what `gc.collect()` would free of some objects."""
+    addresses, nodes = sorted(asked.cycles), sorted(asked.nodes)
+    return {
+        "type": "garbage",
+        "steps": _steps(addresses),
+        "type_steps": _steps(map(asked.types.__getitem__, addresses)),
+        "cycles": list(map(asked.cycles.__getitem__, addresses)),
+        "nodes": nodes,
+        "node_types": list(map(asked.types.__getitem__, nodes)),
+    }
+
+
+def _steps(numbers: Iterable[int]) -> list[int]:
+    """Each number as its distance from the one before, which takes fewer digits."""
+    return [number - before for before, number in pairwise(chain([0], numbers))]

@@ -6,7 +6,7 @@ import binascii
 from array import array
 from dataclasses import dataclass
 
-from gputui.model.attached.references import ReferencesPart
+from gputui.model.attached.target import ReferencesPart
 from gputui.sources.probe.decode import DecodeError, decode
 
 

@@ -27,7 +27,7 @@ from looking import print_json
 from torch import nn
 
 from gputui.explain.memory.unreachable import References
-from gputui.model.attached.references import ReferencesPart
+from gputui.model.attached.target import ReferencesPart
 from gputui.probe.garbage.proof import proven
 from gputui.probe.garbage.references import Part
 from gputui.probe.main_thread.isolation import isolated
