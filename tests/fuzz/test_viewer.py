@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from gputui.sources.probe.client import message_of
 from gputui.sources.probe.decode import DecodeError
+from gputui.sources.probe.messages import message_of
 from tests.fuzz.false_probe import KINDS, mutated, true_messages
 from tests.fuzz.mutations import CONTROL_SEQUENCES, Mutator
 from tests.fuzz.pressing import Figures, check_output

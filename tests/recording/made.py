@@ -16,7 +16,7 @@ from gputui.model.reading import Absent
 from gputui.sources.files.recording.chunks import FIRST_LINE
 from gputui.sources.files.recording.recorder import Chunks
 from gputui.sources.files.recording.records import plain
-from gputui.sources.probe.client import message_of
+from gputui.sources.probe.messages import message_of
 from gputui.units import GIB, MIB
 from tests.explain.maps import BASE, layout, segment, statistics
 from tests.explain.moments import GREETING

@@ -12,7 +12,6 @@ from typing import TypeVar
 
 from gputui import __version__
 from gputui.errors import GputuiError
-from gputui.explain.memory.map_faults import without_faulty_map
 from gputui.explain.moment.disconnects import cause_and_remedy
 from gputui.explain.moment.probe_state import Message
 from gputui.model.attached.target import (
@@ -21,7 +20,6 @@ from gputui.model.attached.target import (
     Disconnect,
     DisconnectKind,
     Ending,
-    Garbage,
     Greeting,
     Look,
     Mark,
@@ -32,23 +30,10 @@ from gputui.model.attached.trace import RecordedTraces
 from gputui.protocol import frames
 from gputui.sources.probe.decode import DecodeError, decode, printable
 from gputui.sources.probe.exit_reason import exit_reason
-from gputui.sources.probe.references_message import references_part
-from gputui.sources.probe.step_message import recorded_traces
+from gputui.sources.probe.messages import message_of
 
 M = TypeVar("M", Greeting, Statistics, Look, Mark, ActionResult, RecordedTraces)
 
-_MESSAGES: dict[str, type[Message]] = {
-    "greeting": Greeting,
-    "statistics": Statistics,
-    "look": Look,
-    "mark": Mark,
-    "action_result": ActionResult,
-    "garbage": Garbage,
-}
-_READERS: dict[object, Callable[[dict[str, object]], Message]] = {
-    "step": recorded_traces,
-    "references": references_part,
-}
 STEP_WITHIN_S = 90.0
 """How long a recorded step may take to arrive."""
 _READ_BYTES = 256 * 1024
@@ -57,20 +42,6 @@ RESULT_WITHIN_S = 30.0
 """How long a probe that has answered may take for what it was asked: on a busy machine, looks take long."""
 ACTION_WAIT_S = 10.0
 """How long the program's main thread may take to come back to Python for an action."""
-
-
-def message_of(message: dict[str, object]) -> Message | None:
-    """A probe's message as an object of the model, None for an unknown type; raises DecodeError if it is malformed.
-
-    A map that contradicts itself is left out.
-    """
-    if reader := _READERS.get(message["type"]):
-        return reader(message)
-    kind = _MESSAGES.get(str(message["type"]))
-    decoded = None if kind is None else decode(kind, message)
-    if isinstance(decoded, Look):
-        return without_faulty_map(decoded)
-    return without_faulty_map(decoded) if isinstance(decoded, ActionResult) else decoded
 
 
 class ProbeError(GputuiError):

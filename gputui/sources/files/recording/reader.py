@@ -23,8 +23,8 @@ from gputui.sources.files.recording.chunks import (
 from gputui.sources.files.recording.index import ChunkPlace, NoRecordingError, open_file, places_of
 from gputui.sources.files.recording.patch import PatchError, patched
 from gputui.sources.files.recording.records import Record, RecordingInfo, record_of
-from gputui.sources.probe.client import message_of
 from gputui.sources.probe.decode import DecodeError
+from gputui.sources.probe.messages import message_of
 
 CHANGES_AT_MOST = 64
 """The most changes between a look and the whole one that it is read from."""

@@ -12,8 +12,8 @@ from gputui.model.attached.target import ActionResult, Garbage, Greeting, Mark, 
 from gputui.model.attached.trace import RecordedTraces
 from gputui.model.reading import Absent, AbsentKind
 from gputui.sources.files.recording.chunks import DamagedError
-from gputui.sources.probe.client import message_of
 from gputui.sources.probe.decode import DecodeError, decode, field_names, is_record
+from gputui.sources.probe.messages import message_of
 
 
 @dataclass(frozen=True, slots=True)
