@@ -9,7 +9,7 @@ from gputui.model.attached.tensors import Category
 from gputui.model.machine.snapshot import Snapshot
 from gputui.probe.inventory.run import IN_BACKWARD
 from gputui.probe.looks.torch_reader import BACKWARD_ENDANGERED
-from gputui.sources.probe import feed
+from gputui.sources.probe import one_moment as once
 from gputui.sources.probe.client import ProbeClient
 from gputui.sources.probe.one_moment import one_moment
 from tests.attach.children import DRIVEN, LIMIT_S, Python
@@ -215,7 +215,7 @@ DEEP = """
 def test_one_look_goes_on_until_all_that_can_be_found_has_a_name(
     cuda_python: Python, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feed, "NAMES_WAIT_S", LIMIT_S)  # on a busy machine, looks take longer
+    monkeypatch.setattr(once, "NAMES_WAIT_S", LIMIT_S)  # on a busy machine, looks take longer
     child = cuda_python.fork(TRAINING + DEEP)
     child.expect("hidden")
     with child.attach() as client:
