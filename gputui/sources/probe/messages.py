@@ -19,7 +19,7 @@ _MESSAGES: dict[str, type[Message]] = {
     "action_result": ActionResult,
     "garbage": Garbage,
 }
-_READERS: dict[object, Callable[[dict[str, object]], Message]] = {
+_READERS: dict[str, Callable[[dict[str, object]], Message]] = {
     "step": recorded_traces,
     "references": references_part,
 }
@@ -30,7 +30,7 @@ def message_of(message: dict[str, object]) -> Message | None:
 
     A map that contradicts itself is left out.
     """
-    if reader := _READERS.get(message["type"]):
+    if reader := _READERS.get(str(message["type"])):
         return reader(message)
     kind = _MESSAGES.get(str(message["type"]))
     decoded = None if kind is None else decode(kind, message)
