@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from collections import Counter
@@ -20,6 +21,7 @@ READABLE_PATH = "a checkout in a path of ASCII letters, or Python 3.13"
 MODULE = "the module "
 WORKING_GDB = "a gdb that can call a function on this processor"
 CONTAINERS = "namespaces of users and of processes, which unshare makes here"
+IPV6 = "IPv6 on the loopback"
 LEFT_OUT = pytest.StashKey[Counter]()
 
 
@@ -46,11 +48,22 @@ def is_there(need: str) -> bool:
         return shutil.which("gdb") is not None and gdb_works()
     if need == CONTAINERS:
         return shutil.which("unshare") is not None and makes_namespaces()
+    if need == IPV6:
+        return answers_by_ipv6()
     if need.startswith(MODULE):
         return find_spec(need.removeprefix(MODULE)) is not None
     if need.startswith("python"):
         return bool(other_python(need))
     return Path(need).exists() if need.startswith("/") else shutil.which(need) is not None
+
+
+def answers_by_ipv6() -> bool:
+    """Many containers have it switched off."""
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
 
 
 @cache

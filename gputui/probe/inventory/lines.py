@@ -129,15 +129,15 @@ def wanted(
     cells = keepers.sources() if in_modules else []
     found += [Global(tensor.name, _assigning(tensor, namespaces, meter), cells) for tensor in in_modules]
     elements = [tensor for tensor in tensors if not tensor.keeper and tensor.name[-2:] in _ENDS_OF_KEYS]
-    for tensor in filter(lambda tensor: has_graph(tensor.value), elements[:ATTRIBUTES_AT_MOST]):
-        name = variable_of(tensor.name)
-        found.append(Element(tensor.label, name, list(islice(_mentioning(namespaces, name, meter), CODES_AT_MOST))))
-    for tensor in attributes:
-        name = tensor.name.rpartition(".")[2]
-        if has_graph(tensor.value):
-            found.append(
-                Attribute(tensor.label, name, list(islice(_mentioning(namespaces, name, meter), CODES_AT_MOST)))
-            )
+    known: dict[str, list[CodeType]] = {}
+    for kind, some in ((Element, elements[:ATTRIBUTES_AT_MOST]), (Attribute, attributes)):
+        for tensor in some:
+            name = variable_of(tensor.name)
+            if not has_graph(tensor.value):
+                continue
+            if name not in known:  # many attributes and elements share one
+                known[name] = list(islice(_mentioning(namespaces, name, meter), CODES_AT_MOST))
+            found.append(kind(tensor.label, name, known[name]))
     callers = list(islice(_mentioning(namespaces, EMPTY_CACHE, meter), CALLERS_AT_MOST)) if are_callers_due else None
     return Wanted(found, callers, keepers.cells)
 

@@ -14,7 +14,7 @@ from gputui.probe.looks.messages import encode_in_pieces, frame
 from gputui.probe.looks.stops import undisturbed
 from gputui.probe.main_thread import process
 from gputui.probe.main_thread.calls import MainThread, MainThreadCall
-from gputui.probe.pace.budget import LISTING_MS
+from gputui.probe.pace.budget import LARGEST_PART, LISTING_MS, RESERVE
 from gputui.probe.pace.meter import Meter
 from gputui.probe.viewers.actions import or_failure
 
@@ -122,7 +122,7 @@ def _why_not(request: GarbageRequest) -> str:
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
         return _OTHERS_RUN
     list_ms = sys.getallocatedblocks() * LISTING_MS
-    return _TOO_LONG.format(list_ms) if list_ms > uncut_ms(request.pause_ms) / 2 else ""
+    return _TOO_LONG.format(list_ms) if list_ms > uncut_ms(request.pause_ms) * LARGEST_PART else ""
 
 
 def _failed(request: GarbageRequest, failure: str) -> dict[str, Any]:
@@ -136,13 +136,10 @@ def _take(request: GarbageRequest, *, in_turn: bool = False) -> dict[str, Any]:
     if torch is None:
         return not_known(request, _NO_TORCH)
 
-    def attempt() -> str:
-        return or_failure(partial(read, torch, request, answer), str)
+    def attempt() -> None:
+        answer["reason"] = or_failure(partial(read, torch, request, answer), str)
 
-    def note() -> None:
-        answer["reason"] = attempt()
-
-    answer["cost"] = undisturbed(note, uncut_ms(request.pause_ms), in_turn=in_turn)
+    answer["cost"] = undisturbed(attempt, uncut_ms(request.pause_ms), in_turn=in_turn)
     return answer
 
 
@@ -150,9 +147,8 @@ def _read(torch: Torch, request: GarbageRequest, answer: dict[str, Any]) -> str:
     from gputui.probe.garbage.references import Part, Place
 
     part = answer["part"] = Part()
-    part.read(
-        torch, Place(*request.place) if request.place else None, request.pause_ms / 2, uncut_ms(request.pause_ms) * 0.7
-    )
+    place = Place(*request.place) if request.place else None
+    part.read(torch, place, request.pause_ms * LARGEST_PART, uncut_ms(request.pause_ms) * (1 - RESERVE))
     return ""
 
 
