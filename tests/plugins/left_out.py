@@ -17,7 +17,6 @@ from tests.torches import NO_CUDA_BUILD, lacking_packages
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 READABLE_PATH = "a checkout in a path of ASCII letters, or Python 3.13"
-"""Without UTF-8, older Pythons do not start if an editable installation in another path is among their packages."""
 MODULE = "the module "
 WORKING_GDB = "a gdb that can call a function on this processor"
 CONTAINERS = "namespaces of users and of processes, which unshare makes here"
@@ -42,14 +41,8 @@ def lacks(item: pytest.Item) -> str:
 @cache
 def is_there(need: str) -> bool:
     """Whether this machine has a Python, a module, a program, a place, or what a file of the kernel's tells of."""
-    if need == READABLE_PATH:
-        return str(ROOT).isascii() or sys.version_info >= (3, 13)
-    if need == WORKING_GDB:
-        return shutil.which("gdb") is not None and gdb_works()
-    if need == CONTAINERS:
-        return shutil.which("unshare") is not None and makes_namespaces()
-    if need == IPV6:
-        return answers_by_ipv6()
+    if need in _CHECKS:
+        return _CHECKS[need]()
     if need.startswith(MODULE):
         return find_spec(need.removeprefix(MODULE)) is not None
     if need.startswith("python"):
@@ -73,6 +66,11 @@ def makes_namespaces() -> bool:
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
+def can_have_this_path() -> bool:
+    """Without UTF-8, older Pythons do not start if an editable installation in another path is among their packages."""
+    return str(ROOT).isascii() or sys.version_info >= (3, 13)
+
+
 @cache
 def gdb_works() -> bool:
     """Older versions of gdb cannot write the registers of newer processors: they end what they call a function in."""
@@ -81,6 +79,15 @@ def gdb_works() -> bool:
         said = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         asleep.kill()
     return "extended state status" not in said.stderr + said.stdout
+
+
+_CHECKS = {
+    READABLE_PATH: can_have_this_path,
+    WORKING_GDB: lambda: shutil.which("gdb") is not None and gdb_works(),
+    CONTAINERS: lambda: shutil.which("unshare") is not None and makes_namespaces(),
+    IPV6: answers_by_ipv6,
+}
+"""What is no program, file, module or Python."""
 
 
 def pytest_configure(config):
