@@ -32,7 +32,7 @@ QUESTION = (
 )
 WARNING = (
     "Older versions had faults that ended jobs at such a question. None is known of this one, but gputui was never "
-    "tried on real NCCL: do not ask where losing the job would be too dear."
+    "tried on real NCCL: do not ask a job that you cannot afford to lose."
 )
 
 
