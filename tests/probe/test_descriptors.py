@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gputui.probe.guards.descriptors import Descriptor, NotOursError
+from gputui.probe.guards.descriptors import Descriptor, NotOursError, close_file, open_file
 from gputui.probe.guards.probe_thread import Waker
 from tests.hanging import wait_until
 
@@ -54,6 +54,25 @@ def test_no_other_thread_runs_during_the_check(pair: tuple[socket.socket, socket
         answers = {descriptor.is_ours for _ in range(1000)}
         assert turns() == before
     assert answers == {True}
+
+
+def test_no_other_thread_runs_before_a_file_is_closed() -> None:
+    numbers = [open_file("/proc/self/status") for _ in range(100)]
+    with no_switches() as turns:
+        before = turns()
+        for number in numbers:
+            close_file(number)
+        assert turns() == before
+    assert not [number for number in numbers if Path(f"/proc/self/fd/{number}").exists()]
+
+
+def test_a_file_of_the_programs_that_has_got_the_number_stays_open() -> None:
+    number = open_file("/proc/self/status")
+    os.close(number)
+    with Path(os.devnull).open() as file:
+        assert file.fileno() == number
+        close_file(number)
+        assert file.read() == ""
 
 
 def closed(pair: tuple[socket.socket, socket.socket]) -> None:

@@ -14,6 +14,7 @@ from gputui.probe.allocator import allocator
 from gputui.probe.allocator.emptied import places_within
 from gputui.probe.allocator.memory_history import memory_history
 from gputui.probe.allocator.trace_columns import describe_traces
+from gputui.probe.guards.descriptors import read_file
 from gputui.probe.guards.originals import get_native_id
 from gputui.probe.guards.thread_frames import current_frames, stack
 from gputui.probe.guards.thread_numbers import is_main_thread
@@ -153,8 +154,7 @@ def _thread_name() -> str:
     if thread is not None:
         return str(thread.name)
     try:
-        with open(f"/proc/self/task/{get_native_id()}/comm", "rb") as file:
-            return file.read().decode(errors="replace").strip()
+        return read_file(f"/proc/self/task/{get_native_id()}/comm").decode(errors="replace").strip()
     except OSError:
         return ""
 

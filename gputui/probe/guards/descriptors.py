@@ -1,4 +1,4 @@
-"""The probe's sockets in a program that may close every file descriptor, and reuse the numbers for files of its own."""
+"""The probe's sockets and files in a program that may close every descriptor, and reuse the numbers for its own."""
 
 from __future__ import annotations
 
@@ -45,28 +45,58 @@ class Descriptor:
 
     def close(self) -> None:
         """Close the socket, unless its number is somebody else's by now."""
-        close = _close_without_release()
-        if not self.is_ours:
-            self._socket.detach()
-        elif close is None:
-            self._socket.close()
-        else:
-            close(self._socket.detach())
+        is_ours, descriptor = self.is_ours, self._socket.detach()
+        if is_ours:
+            _close(descriptor)
 
 
-_close: Callable[[int], int] | None = None
+_MOST_BYTES = 65_536
 
 
-def _close_without_release() -> Callable[[int], int] | None:
-    """`close(2)` without releasing the interpreter's lock before it; None before the program or the probe uses ctypes.
+def read_file(path: str) -> bytes:
+    """The first 64 KiB of a file in /proc, b"" if the program closes it meanwhile; OSError where it cannot be read."""
+    descriptor = open_file(path)
+    try:
+        return os.read(descriptor, _MOST_BYTES) if _is_our_file(descriptor) else b""
+    finally:
+        close_file(descriptor)
 
-    `socket.close()` releases it first: another thread could then close the socket and open a file with its number.
+
+def open_file(path: str) -> int:
+    """A descriptor that `close_file` tells from the program's: ordinary files are opened without O_NONBLOCK."""
+    return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+
+
+def close_file(descriptor: int) -> None:
+    """Close what `open_file` has opened, unless the number is somebody else's by now."""
+    if _is_our_file(descriptor):
+        _close(descriptor)
+
+
+def _is_our_file(descriptor: int) -> bool:
+    """Asked without releasing the interpreter's lock, as `os.get_blocking` does not."""
+    try:
+        return not os.get_blocking(descriptor)
+    except OSError:  # closed
+        return False
+
+
+_native_close: Callable[[int], int] | None = None
+
+
+def _close(descriptor: int) -> None:
+    """`close(2)`, without releasing the interpreter's lock before it once the program or the probe uses ctypes.
+
+    `os.close` releases it first: another thread could then close the descriptor and open a file with its number.
     """
-    global _close  # noqa: PLW0603 (made once, as each new function object would be cyclic garbage)
+    global _native_close  # noqa: PLW0603 (made once, as each new function object would be cyclic garbage)
     library = getattr(sys.modules.get("ctypes"), "pythonapi", None)
-    if _close is None and library is not None:
-        _close = library["close"]  # by item: an object of our own
-    return _close
+    if _native_close is None and library is not None:
+        _native_close = library["close"]  # by item: an object of our own
+    if _native_close is None:
+        os.close(descriptor)
+    else:
+        _native_close(descriptor)
 
 
 def _cookie_of(socket: _socket.socket) -> object:

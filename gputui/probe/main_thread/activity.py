@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from gputui.probe.guards.descriptors import read_file
 from gputui.probe.guards.thread_numbers import main_native_id
 from gputui.probe.main_thread import process
 
@@ -106,7 +107,6 @@ def _context_switches(task: str) -> list[str]:
 
 def _lines(path: str) -> list[str]:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read().splitlines()
+        return read_file(path).decode("utf-8", "replace").splitlines()
     except OSError:  # /proc is not there in a chroot, and the kernel may be built without the file
         return []

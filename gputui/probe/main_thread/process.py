@@ -6,6 +6,7 @@ import os
 import sys
 from types import FrameType, ModuleType
 
+from gputui.probe.guards.descriptors import read_file
 from gputui.probe.guards.thread_frames import current_frames
 from gputui.probe.guards.thread_numbers import main_ident
 from gputui.probe.objects import plain
@@ -104,6 +105,5 @@ def _number(names: tuple[str, ...]) -> int | None:
 
 
 def _command() -> str:
-    with open("/proc/self/cmdline", "rb") as file:
-        words = file.read().rstrip(b"\0").split(b"\0")
+    words = read_file("/proc/self/cmdline").rstrip(b"\0").split(b"\0")
     return " ".join(os.fsdecode(word) for word in words).encode("utf-8", "replace").decode()[:MAX_COMMAND]

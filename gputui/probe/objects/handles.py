@@ -9,7 +9,6 @@ taken its place. Call this while no garbage is collected, which moves objects fr
 from __future__ import annotations
 
 import ctypes
-import os
 import sys
 from array import array
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from itertools import accumulate, compress, repeat, starmap
 from operator import attrgetter, getitem
 from typing import Any, NamedTuple
 
+from gputui.probe.guards.descriptors import close_file, open_file
 from gputui.probe.objects.torch_types import AnyObject
 
 WORD = 8
@@ -53,14 +53,14 @@ def objects_of(handles: list[Handle]) -> list[Any]:
     """The object of each handle: None where it is gone, or where memory cannot be read in this way."""
     found: dict[Handle, Any] = {}
     try:
-        memory = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
+        memory = open_file("/proc/self/mem")
     except OSError:  # no /proc, or a program that lets nobody look into it
         return [None] * len(handles)
     try:
         for first in range(0, len(handles), AT_ONCE):
             found.update(_found(handles[first : first + AT_ONCE], memory))
     finally:
-        os.close(memory)
+        close_file(memory)
     for handle in list(found):
         if sys.getrefcount(found[handle]) <= OWN_REFERENCES:  # it was a list of this module's
             del found[handle]
