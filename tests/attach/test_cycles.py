@@ -51,7 +51,8 @@ class Net(nn.Module):
         self.register_forward_hook(hook)
 
 for _ in range(20):
-    net = Net().cuda()
+    with torch.device("cuda"):
+        net = Net()
 """
 PARENT_AND_CHILD = """
 class Callback:
@@ -60,7 +61,7 @@ class Callback:
 
 class Trainer:
     def __init__(self):
-        self.model = nn.Linear(2048, 2048).cuda()
+        self.model = nn.Linear(2048, 2048, device="cuda")
         self.optimizer = torch.optim.AdamW(self.model.parameters(), fused=True)
         self.callbacks = [Callback(self)]
     def fit(self):
@@ -123,7 +124,7 @@ import gputui.probe, gc, torch
 gc.disable()
 
 def train_fold():
-    model = torch.nn.Linear(2048, 2048).cuda()
+    model = torch.nn.Linear(2048, 2048, device="cuda")
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
     model(torch.zeros(8, 2048, device="cuda")).sum().backward()
     optimizer.step()

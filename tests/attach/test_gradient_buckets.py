@@ -15,7 +15,8 @@ WRAPPED = """
 
     implementation._verify_param_shape_across_processes = lambda *a, **k: True  # the fake GPU has no values to compare
     dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
-    model = nn.Sequential(*[nn.Linear(1024, 1024, bias=False) for _ in range(128)]).cuda()
+    with torch.device("cuda"):
+        model = nn.Sequential(*[nn.Linear(1024, 1024, bias=False) for _ in range(128)])
     before = torch.cuda.memory_allocated()
     ddp = nn.parallel.DistributedDataParallel(model, device_ids=[0], init_sync=False)
     print("ready", torch.cuda.memory_allocated() - before, flush=True)

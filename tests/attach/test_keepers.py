@@ -105,6 +105,9 @@ def test_the_variable_is_named_after_a_few_automatic_looks(watch, habit, objects
     assert any(statement in source[int(number) - 1] for number in place[2].split(", "))
     assert content in leak.title
     assert remedy in leak.remedy
+    assert leak.addresses
+    if habit in ("outputs", "losses"):
+        assert "The list grew from " in " ".join(leak.evidence)
 
 
 def test_a_program_that_keeps_nothing_is_not_blamed(watch) -> None:

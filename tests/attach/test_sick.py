@@ -88,7 +88,8 @@ def test_the_answer_names_the_line_of_a_script_that_assigns_a_global_variable(
 ) -> None:
     script = f"""
 import time, torch, gputui.probe
-model = torch.nn.Sequential(*(torch.nn.Linear(1024, 1024) for _ in range(16))).cuda()
+with torch.device("cuda"):
+    model = torch.nn.Sequential(*(torch.nn.Linear(1024, 1024) for _ in range(16)))
 x = torch.randn(4096, 1024, device="cuda")
 {statement}
 if "evaluate" in globals():

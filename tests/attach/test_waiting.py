@@ -14,7 +14,7 @@ from gputui.sources.probe.client import ProbeClient
 from gputui.sources.probe.one_moment import one_moment
 from tests.attach.children import DRIVEN, LIMIT_S, Python
 from tests.attach.small_training import ASLEEP, FOR_EVER, TRAINING
-from tests.scale import SCALE
+from tests.scale import scaled
 
 LOOKS = 10
 """How often to look at most until a look on a busy machine had time for the tensors."""
@@ -504,7 +504,7 @@ REPLACING_IN_THREE = REPLACING.replace("threading.Event().wait()", "while True: 
     "threading.Thread(", "for _ in range(3): threading.Thread("
 )
 """Looks stop the main thread, and a thread that waits for the interpreter then has its turn in the middle of one."""
-LOOKS_WHILE_REPLACED = 20 * SCALE
+LOOKS_WHILE_REPLACED = scaled(8, 20)
 
 
 @pytest.mark.long

@@ -14,11 +14,12 @@ MODEL = """
     from torch import nn
 
     def make():
-        model = nn.Sequential(*(nn.Linear(3072, 3072) for _ in range(16))).cuda()
+        with torch.device("cuda"):
+            model = nn.Sequential(*(nn.Linear(2048, 2048) for _ in range(16)))
         return model, torch.optim.AdamW(model.parameters(), fused=True)
 
     model, optimizer = make()
-    model(torch.zeros(8, 3072, device="cuda")).sum().backward()
+    model(torch.zeros(8, 2048, device="cuda")).sum().backward()
     optimizer.step()
 """
 ASLEEP = """
@@ -47,7 +48,7 @@ AVERAGES = """
 HALF = """
     weights = {name: weight.half() for name, weight in model.named_parameters()}
 """
-WEIGHTS_BYTES = 16 * (3072 * 3072 + 3072) * 4
+WEIGHTS_BYTES = 16 * (2048 * 2048 + 2048) * 4
 COPIES = {
     "a checkpoint after resuming": (RESUMED, "checkpoint['model'][*]", WEIGHTS_BYTES, "(del checkpoint)"),
     "the best weights": (BEST, "trainer.best[*]", WEIGHTS_BYTES, "host memory (.cpu())"),

@@ -124,17 +124,6 @@ def test_findings_remain_after_an_error_ended_the_program(watch) -> None:
     assert "out_of_memory" in by_kind
 
 
-def test_a_list_of_losses_with_their_graphs_is_found_as_a_leak(watch) -> None:
-    by_kind = watch("leak").until(lambda by_kind: "leak" in by_kind and by_kind["leak"].owners[:1] == ("losses",))
-    leak = by_kind["leak"]
-    assert next(iter(by_kind)) == "leak"
-    assert leak.title.startswith("losses (gpt.py:")
-    assert " in leak) grows: " in leak.title
-    assert "The list grew from " in names(leak.evidence)
-    assert leak.remedy.startswith("Append loss.item() instead of loss: that would free ")
-    assert leak.addresses
-
-
 def test_gradients_set_to_zero_instead_of_none_are_found(watch) -> None:
     kept = watch("keep_gradients").until(lambda by_kind: "kept_gradients" in by_kind)["kept_gradients"]
     assert re.fullmatch(r"320 MiB of gradients of \w+ are kept through the forward pass\.", kept.title)

@@ -13,12 +13,12 @@ from _pytest.mark import ParameterSet
 
 from tests.faults.runs import PROGRAM, Fault, Runs
 from tests.faults.test_faults import FAULTS, statuses
-from tests.scale import SCALE
+from tests.scale import SCALE, some
 from tests.terminal.conftest import Open
 from tests.terminal.pty_session import PtySession
 
 pytestmark = pytest.mark.long
-APPLICATIONS = ("", "attach PID")
+APPLICATIONS = {"monitor": "", "attach": "attach PID"}
 ON_SCREEN = FAULTS | {
     "no memory": Fault("memory", errno.ENOMEM),
     "no socket": Fault("socket", errno.EMFILE),
@@ -73,8 +73,17 @@ def lost_a_thread(session: PtySession) -> bool:
     return "Exception ignored in thread started by" in session.text
 
 
-@pytest.mark.parametrize(("fault", "place"), at_places(ON_SCREEN, LATE))
-@pytest.mark.parametrize("command", APPLICATIONS, ids=["monitor", "attach"])
+@pytest.mark.parametrize(
+    ("command", "fault", "place"),
+    some(
+        (
+            pytest.param(command, *at.values, id=f"{name}-{at.id}")
+            for at in at_places(ON_SCREEN, LATE)
+            for name, command in APPLICATIONS.items()
+        ),
+        3,
+    ),
+)
 def test_an_application_survives_or_says_a_sentence(
     terminal: Open, runs: Runs, command: str, fault: Fault, place: int
 ) -> None:

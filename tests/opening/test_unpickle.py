@@ -110,14 +110,14 @@ BOMBS["the memo"] = b"\x94" * 64
 
 @pytest.mark.parametrize("instructions", BOMBS.values(), ids=BOMBS)
 def test_memory_is_bounded(monkeypatch, instructions):
-    monkeypatch.setattr(module, "MEMORY_BYTES", 8 * 1024**2)
+    monkeypatch.setattr(module, "MEMORY_BYTES", 2 * 1024**2)
     monkeypatch.setattr(module, "WINDOW_BYTES", 4096)
-    data = b"\x80\x04]" + instructions * (3 * 1024**2 // len(instructions))
+    data = b"\x80\x04]" + instructions * (768 * 1024 // len(instructions))
     tracemalloc.start()
     try:
         with pytest.raises(PickleError, match="its objects would take more than"):
             read(data)
-        assert tracemalloc.get_traced_memory()[1] < 24 * 1024**2
+        assert tracemalloc.get_traced_memory()[1] < 6 * 1024**2
     finally:
         tracemalloc.stop()
 

@@ -15,7 +15,7 @@ import pytest
 from tests.scale import SCALE
 from tests.torches import REPOSITORY
 
-STRIDES = {"main": 240, "thread": 60, "observer": 200}
+STRIDES = {"main": 600, "thread": 150, "observer": 500}
 """One of so many lines is taken, and every line in the nightly run."""
 LINES_AT_LEAST = 900
 

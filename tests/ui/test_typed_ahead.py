@@ -33,7 +33,7 @@ CASES = {
     "a signal chosen, and not sent": f"\x1b[20~{ESC}og",
 }
 RANDOM_KEYS = [*"ogOGjk/vllmtrwpcz? e\t\r", ESC, PASTE]
-PACKETS = scaled(12, 400)
+PACKETS = scaled(6, 400)
 """How many random packets are typed."""
 
 

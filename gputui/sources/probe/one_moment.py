@@ -43,7 +43,8 @@ def one_moment(client: ProbeClient, snapshot: Snapshot, look_pause_s: float | No
         state = after(state, client.look("scan"))
     if likely_bytes(state.layouts.values()):
         state = with_garbage(client, state, look_pause_s or AUTOMATIC_S)
-    state = _watched(client, state, look_pause_s)
+    if state.layouts:
+        state = _watched(client, state, look_pause_s)
     if client.node:
         return moment_among(state, surroundings_of_node(client.greeting, client.node))
     return moment_among(state, read_surroundings(client.greeting, snapshot, client.greeting.pid))

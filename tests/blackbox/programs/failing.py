@@ -42,9 +42,15 @@ class Net(torch.nn.Module):
         return x
 
 
+def new_net() -> Net:
+    """Made on the device, as random numbers of the host take seconds."""
+    with torch.device("cuda"):
+        return Net()
+
+
 class Training:
     def __init__(self) -> None:
-        self.model = Net().cuda()
+        self.model = new_net()
         self.optimizer = torch.optim.AdamW(self.model.parameters())
 
     def step(self, rows: int, *, fill_before: str = "") -> None:
@@ -121,7 +127,7 @@ def capture() -> None:
 
 def finder() -> None:
     """Looks for the largest batch by trial."""
-    model, rows = Net().cuda(), 1 << 22
+    model, rows = new_net(), 1 << 22
     errors = 0
     while True:
         try:
@@ -148,7 +154,7 @@ def assigned() -> None:
 
 def many() -> None:
     """More tensors in a list than one search visits, and a model to which no variable leads."""
-    hidden = Net().cuda()
+    hidden = new_net()
     hog.extend(torch.empty(64 << 10, dtype=torch.uint8, device="cuda") for _ in range(6000))
     weights = hidden.register_forward_hook(lambda *_: None)
     box = iter([hidden])

@@ -34,7 +34,8 @@ def main() -> None:
     if what == "whole":
         record(enabled="all", context=None, max_entries=1_000_000)
     build, kind = MODELS[name]
-    model = build().cuda()
+    with torch.device("cuda"):
+        model = build()
     optimizer = optimizer_of(model)
     for step in count():
         if step == STEPS:
