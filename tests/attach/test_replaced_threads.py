@@ -10,6 +10,7 @@ import pytest
 
 from gputui.sources.probe import listing, loading
 from tests.attach.children import Child, Python
+from tests.scale import some
 
 GEVENT = """
     {before}
@@ -63,8 +64,12 @@ def put_in(python: Python) -> Child:
     return child
 
 
+WAYS = (run_with_the_probe, imported_before, imported_after, put_in)
+
+
 @pytest.mark.packages("gevent")
-@pytest.mark.parametrize("ways", [run_with_the_probe, imported_before, imported_after, put_in])
+@pytest.mark.long
+@pytest.mark.parametrize("ways", some(WAYS, 3))
 def test_looks_at_a_program_of_gevents(cuda_python: Python, cuda_path: str, ways: Callable[[Python], Child]) -> None:
     child = ways(cuda_python)
     if ways is not put_in:

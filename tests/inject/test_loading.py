@@ -25,7 +25,7 @@ from gputui.sources.probe.main_thread_place import place_of_main_thread, wait_of
 from tests.attach.children import Child, Python, wait_until
 from tests.hanging import NOT_WITHIN_S
 from tests.inject import situations
-from tests.scale import SCALE
+from tests.scale import SCALE, some
 
 ALL = [*situations.ENDLESS, *situations.LIMITED]
 STORMS = [name for name in ALL if name.startswith("forking")]
@@ -336,10 +336,11 @@ def test_a_program_that_is_killed_on_the_way_gives_a_sentence(stopped_python: Py
         loading.put_probe_in(child.pid, lambda _sentence: child.process.kill())
 
 
+@pytest.mark.long
 def test_a_viewer_without_descriptors_gives_a_sentence(stopped_python: Python) -> None:
     child = stopped_python.start(situations.source("computing"))
     child.expect("ready")
-    for left in range(12):
+    for left in some(range(12), 3):
         with few_descriptors(left), suppress(GputuiError):
             loading.put_probe_in(child.pid, lambda _sentence: None)
         with few_descriptors(left), suppress(GputuiError):

@@ -9,7 +9,7 @@ from tests.scale import scaled
 pytestmark = pytest.mark.every_torch
 
 MIB = 1024**2
-LOOKS = scaled(200, 1000)
+LOOKS = scaled(100, 1000)
 ROOMS = scaled(2, 4)
 
 # name: (bytes predicted and released, devices with a capture or routing, words that a problem must contain)

@@ -15,7 +15,7 @@ def checks_in(program):
     return [node.name for node in functions if any(getattr(d, "id", "") == "check" for d in node.decorator_list)]
 
 
-LOOKS = scaled(100, 500)
+LOOKS = scaled(40, 500)
 LONG = "many_looks_leak_no_objects_or_memory"
 MANNERS = [pytest.param(name, marks=[pytest.mark.long] * (name == LONG)) for name in checks_in("manners.py")]
 

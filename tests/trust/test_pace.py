@@ -96,7 +96,7 @@ THREADS_THAT_WORK = """
                     while not os.path.exists("done"):
                         work()
                         counts[name] += 1
-                        time.sleep(0.002)
+                        time.sleep(0.01)
                 except BaseException as error:
                     faults.append(repr(error))
             thread = threading.Thread(target=loop)
