@@ -40,7 +40,7 @@ OWN_ROOT = """
 def contained(python: str, how: str, starter: Python, namespaces: list[str] = NAMESPACES) -> Child:
     """A program in a container; its standard streams are the container's."""
     command = [*namespaces, "sh", "-e", "-c", how + 'exec "$0" "$@"']
-    child = starter.run([*command, python, "-c", situations.source("computing")], XDG_RUNTIME_DIR="")
+    child = starter.run([*command, python, "-c", situations.source("waiting for input")], XDG_RUNTIME_DIR="")
     child.expect("ready")
     return child
 

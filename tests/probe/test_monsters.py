@@ -8,7 +8,7 @@ from gputui.probe.names.memory import ENTRIES_AT_MOST, Memory
 from tests.scale import sized
 
 STEPS = 5000
-OBJECTS = sized(60_000, 1_000_000)
+OBJECTS = sized(150_000, 1_000_000)
 """More than all looks of a program come through."""
 CALLS_PER_STEP, CALLS_BESIDE = 60, 30_000
 """How many calls of Python and C functions a step takes at most, and what each look calls beside its steps."""

@@ -10,7 +10,7 @@ from benchmarks.soak import Soak, descriptors, held_kib
 from tests.attach.children import wait_until
 from tests.scale import scaled
 
-ACTIONS = scaled(6, 24)
+ACTIONS = scaled(12, 24)
 GROWN_KIB = 16 * 1024
 """Heaps still settle over so few actions; the leaks that this test looks for reach ten times that within an hour."""
 
