@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import textwrap
 
 import pytest
 
@@ -28,12 +30,16 @@ PARAMETERS_BYTES = 40 * 2 * 1024 * 1024 * 4
 
 
 def test_a_look_on_request_names_what_gradients_keep(cuda_python: Python):
-    child = cuda_python.fork(LOOP)
+    source = textwrap.dedent(LOOP)
+    child = cuda_python.fork(source)
     child.expect("ready")
     variables = {key: cuda_python.environment[key] for key in ("FAKEGPU_STATE", "LD_LIBRARY_PATH")}
     document = json.loads(attach(str(child.pid), "--once", "--json", environment=variables)[1])
     found = next(finding for finding in document["findings"] if finding["kind"] == "kept_by_gradient_graph")
-    assert found["title"].startswith("backward(create_graph=True) keeps models that are gone: ")
+    line = next(number for number, text in enumerate(source.splitlines(), 1) if "create_graph" in text)
+    assert re.match(
+        rf"backward\(create_graph=True\) \(\w+\.py:{line} in inner\) keeps models that are gone: ", found["title"]
+    )
     assert found["bytes"] == pytest.approx(2 * PARAMETERS_BYTES, rel=0.01)
     assert "Set the .grad of its parameters to None" in found["remedy"]
     assert "kept_by_cycle" not in {finding["kind"] for finding in document["findings"]}

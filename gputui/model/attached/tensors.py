@@ -216,6 +216,8 @@ class Inventory:
     """Those with most elements that hold tensors; the search may not have come to others."""
     empties: tuple[str, ...] = ()
     """Where the program calls `torch.cuda.empty_cache()`: "train.py:31 in step"."""
+    creates_graph: tuple[str, ...] = ()
+    """Where it passes `create_graph` to a function."""
     may_find_more: bool = False
     """Whether the probe knows ways to what has no name that it has not gone yet."""
 

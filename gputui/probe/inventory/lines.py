@@ -1,4 +1,4 @@
-"""The lines of the program behind what a look has found: who assigns a variable with a graph, who empties the cache.
+"""The lines of the program behind what a look has found: who assigns a variable with a graph, who makes certain calls.
 
 What to read is collected in the stop; the bytecode is read in the probe's thread, after the look.
 """
@@ -24,12 +24,14 @@ from gputui.probe.search.growing_lines import (
     lines_that_assign_global,
     lines_that_call,
     mentioning,
+    mentions_itself,
     variable_of,
 )
 from gputui.probe.search.keepers import Keepers
 from gputui.probe.search.variables import NamedValue
 
-EMPTY_CACHE = "empty_cache"
+CALLS = {"empties": "empty_cache", "creates_graph": "create_graph"}
+"""Fields of `gputui.model.attached.tensors.Inventory`, with the function or the keyword argument of the calls."""
 VARIABLES_AT_MOST = 64
 GLOBALS_AT_MOST = 8
 ATTRIBUTES_AT_MOST = 32
@@ -98,13 +100,13 @@ class Element(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What to read: where the variables are assigned that keep a graph, and who calls `empty_cache()`.
+    """What to read: where the variables are assigned that keep a graph, and who makes the calls of each field.
 
     `callers` is None in looks that do not search for them.
     """
 
     variables: list[Local | Global | Attribute | Element]
-    callers: list[CodeType] | None
+    callers: dict[str, list[CodeType]] | None
     files: Mapping[str, str]
 
 
@@ -138,8 +140,10 @@ def wanted(
             if name not in known:  # many attributes and elements share one
                 known[name] = list(islice(_mentioning(namespaces, name, meter), CODES_AT_MOST))
             found.append(kind(tensor.label, name, known[name]))
-    callers = list(islice(_mentioning(namespaces, EMPTY_CACHE, meter), CALLERS_AT_MOST)) if are_callers_due else None
-    return Wanted(found, callers, keepers.cells)
+    callers: dict[str, list[CodeType]] = {}
+    for field, word in CALLS.items() if are_callers_due else ():
+        callers[field] = list(islice(_mentioning(namespaces, word, meter), CALLERS_AT_MOST))
+    return Wanted(found, callers or None, keepers.cells)
 
 
 def _assigning(tensor: NamedValue, namespaces: list[Namespace], meter: Meter) -> list[CodeType]:
@@ -159,7 +163,7 @@ def _mentioning(namespaces: list[Namespace], word: str, meter: Meter) -> Iterato
     for space in namespaces:
         if len(space.variables) > meter.affordable_steps():
             continue
-        if space.code is not None and word in space.code.co_names:
+        if space.code is not None and mentions_itself(space.code, word):
             yield space.code
         if not space.is_function:
             yield from mentioning(space.variables, word)
@@ -181,9 +185,10 @@ def name_assignments(storages: list[dict[str, Any]], wanted: Wanted) -> None:
             storage[field] = labels[storage[field]]
 
 
-def calls_of_empty_cache(wanted: Wanted) -> list[str] | None:
-    """`empties` of `gputui.model.attached.tensors.Inventory`; None if this look has not searched for them."""
-    if wanted.callers is None:
-        return None
-    callers = (lines_that_call(code, EMPTY_CACHE, wanted.files) for code in wanted.callers)
-    return list(dict.fromkeys(chain.from_iterable(callers)))[:CALLERS_AT_MOST]
+def lines_of_calls(wanted: Wanted) -> dict[str, list[str]]:
+    """Where the calls of each field are: "train.py:31 in step"; nothing if this look has not searched for them."""
+    found = {}
+    for field, codes in (wanted.callers or {}).items():
+        callers = (lines_that_call(code, CALLS[field], wanted.files) for code in codes)
+        found[field] = list(dict.fromkeys(chain.from_iterable(callers)))[:CALLERS_AT_MOST]
+    return found

@@ -207,9 +207,8 @@ class TorchReader:
     def _settle_lines(self, inventory: dict[str, Any], wanted: lines.Wanted | None, problems: list[str]) -> None:
         if wanted is not None:
             attempt("Lines of code", problems, lines.name_assignments, inventory["storages"], wanted)
-            calls = attempt("Lines of code", problems, lines.calls_of_empty_cache, wanted)
-            self._memory.empties = self._memory.empties if calls is None else calls
-        inventory["empties"] = list(self._memory.empties)
+            self._memory.calls.update(attempt("Lines of code", problems, lines.lines_of_calls, wanted) or {})
+        inventory.update({field: list(self._memory.calls.get(field, ())) for field in lines.CALLS})
 
     def forget(self) -> None:
         """Nobody looks any more: drop what was kept for the next look."""

@@ -64,8 +64,8 @@ class Memory:
         """Those among them that an exception keeps or kept."""
         self.graph_sizes: dict[tuple[int, str], tuple[int, int]] = {}
         """How many operations a number of graphs had that a container keeps, by its id and name."""
-        self.empties: list[str] = []
-        """Where the program calls `torch.cuda.empty_cache()`."""
+        self.calls: dict[str, list[str]] = {}
+        """The lines of the program that make certain calls, by the fields of `inventory.lines.CALLS`."""
         self.requested_bytes = 0
         """What all blocks of the allocator were requested with, at the time of the look; 0 if that is not known."""
         self.scan_start = 0
@@ -73,7 +73,7 @@ class Memory:
 
     @property
     def are_callers_due(self) -> bool:
-        """Whether the next look should search for calls of `empty_cache()`: a millisecond in Trainer."""
+        """Whether the next look should search for certain calls: one or two milliseconds in Trainer."""
         return self.search.number % CALLERS_EVERY == 1
 
     @property

@@ -28,6 +28,9 @@ ADDS = frozenset(
 VARIABLE = ("LOAD_FAST", "LOAD_DEREF", "LOAD_GLOBAL", "LOAD_NAME")
 ATTRIBUTE = ("LOAD_ATTR",)
 EITHER = VARIABLE + ATTRIBUTE
+CALLED = ("LOAD_METHOD", "LOAD_ATTR", *VARIABLE)
+KEYWORDS = ("KW_NAMES", "LOAD_CONST")
+"""Load the names of the keyword arguments of a call, in Python 3.11 and 3.12 and in others."""
 LOCAL = ("STORE_FAST", "STORE_DEREF")
 GLOBAL = ("STORE_GLOBAL", "STORE_NAME")
 STORED_ATTRIBUTE = ("STORE_ATTR",)
@@ -130,11 +133,17 @@ def lines_of_source_that_assign(source: str, variable: str) -> str:
 
 
 def lines_that_call(code: CodeType, function: str, files: Mapping[str, str]) -> list[str]:
-    """Where this function, and those that are defined inside it, call a function or method of this name."""
-    is_loaded = ("LOAD_METHOD", "LOAD_ATTR", *VARIABLE)
-    lines = _place(code, _numbers_with(code, lambda i: i.opname.startswith(is_loaded) and function in _names(i)), files)
+    """Where this function, and those inside it, call a function, or pass a keyword argument, of this name."""
+    lines = _place(code, _numbers_with(code, partial(_calls, code, function)), files)
     inner = (constant for constant in code.co_consts if type(constant) is CodeType and _mentions(constant, function))
     return [*([lines] if lines else []), *(line for each in inner for line in lines_that_call(each, function, files))]
+
+
+def _calls(code: CodeType, function: str, instruction: dis.Instruction) -> bool:
+    if instruction.opname in KEYWORDS:
+        constant = code.co_consts[instruction.arg or 0]  # `argval` does not have it in Python 3.11
+        return type(constant) is tuple and function in constant
+    return instruction.opname.startswith(CALLED) and function in _names(instruction)
 
 
 def _numbers_that_assign(code: CodeType, variable: str, stores: tuple[str, ...]) -> list[int]:
@@ -208,11 +217,17 @@ def _adds(instruction: dis.Instruction) -> bool:
     return is_in_place or instruction.opname in ("STORE_SUBSCR", "INPLACE_ADD")
 
 
-def _mentions(code: CodeType, variable: str) -> bool:
+def mentions_itself(code: CodeType, word: str) -> bool:
+    """Whether code has a variable, an attribute or a keyword argument of that name, functions inside it left aside."""
     return (
-        variable in code.co_names
-        or variable in code.co_varnames
-        or variable in code.co_freevars
-        or variable in code.co_cellvars
-        or any(type(constant) is CodeType and _mentions(constant, variable) for constant in code.co_consts)
+        word in code.co_names
+        or word in code.co_varnames
+        or word in code.co_freevars
+        or word in code.co_cellvars
+        or any(type(constant) is tuple and word in constant for constant in code.co_consts)
     )
+
+
+def _mentions(code: CodeType, word: str) -> bool:
+    inner = (constant for constant in code.co_consts if type(constant) is CodeType)
+    return mentions_itself(code, word) or any(_mentions(function, word) for function in inner)

@@ -143,9 +143,12 @@ def kept_by_gradient_graph(situation: Situation) -> Finding | None:
     blockers = _kept(situation, (Keeper.GRADIENT_GRAPH,))
     if not blockers:
         return None
+    look = situation.moment.look
+    calls = look.inventory.creates_graph if look and look.inventory else ()
+    lines = f" ({calls[0]})" if len(calls) == 1 else ""
     finding = _finding(
         "kept_by_gradient_graph",
-        "backward(create_graph=True) keeps models that are gone:",
+        f"backward(create_graph=True){lines} keeps models that are gone:",
         blockers,
         "Set the .grad of its parameters to None before you let a model go, or use torch.autograd.grad(loss,"
         " parameters, create_graph=True), which stores nothing in .grad.",
