@@ -19,4 +19,5 @@ def test_what_is_released_is_in_the_predicted_range(run_program, record_property
     assert report["mismatches"] == []
     assert report["released_bytes"] > 0
     assert report["sure"] > report["looks"] / 2
+    assert report["refused"] <= report["looks"] / 100
     assert STATES - {"in a MemPool", "own allocator"} <= set(report["states"]) <= STATES

@@ -3,7 +3,7 @@
     pool_states.py FIRST_SEED COUNT
 
 Each sequence has a process of its own, as a capture that has failed changes the allocator until the process ends.
-Prints {"looks", "sure", "released_bytes", "states": {state: sequences that had it}, "mismatches": [sentence]}.
+Prints {"looks", "sure", "refused", "released_bytes", "states": {state: sequences that had it}, "mismatches": [sentence]}.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Sequence:
         self.graphs: list[torch.cuda.CUDAGraph] = []
         self.failed: list[torch.cuda.CUDAGraph] = []
         self.report: dict = {
-            "looks": 0, "sure": 0, "released_bytes": 0, "states": Counter(), "mismatches": [],
+            "looks": 0, "sure": 0, "refused": 0, "released_bytes": 0, "states": Counter(), "mismatches": [],
         }  # fmt: skip
         self.done: list[str] = []
 
@@ -166,24 +166,34 @@ class Sequence:
 
     def plugged(self) -> None:
         """A MemPool with an allocator of its own."""
-        pool = torch.cuda.MemPool(self.allocator.allocator())
-        with torch.cuda.use_mem_pool(pool):
+        self.pools.append(torch.cuda.MemPool(self.allocator.allocator()))  # kept: PyTorch may abort where one ends
+        with torch.cuda.use_mem_pool(self.pools[-1]):
             self.make()
-        self.pools.append(pool)
         self.state("own allocator")
 
     def check(self) -> None:
         release, before = predict_device(look(), 0), statistics()["reserved_bytes"]
-        with suppress(RuntimeError):  # PyTorch 2.4 refuses it during a capture, and after one that has failed
-            torch.cuda.empty_cache()
+        refused = self.call_empty_cache()
         returned = before - statistics()["reserved_bytes"]
         self.report["looks"] += 1
         self.report["sure"] += release.least_bytes == release.most_bytes
         self.report["released_bytes"] += returned
-        if not release.least_bytes <= returned <= release.most_bytes:
-            held = {s.held_by for s in release.segments if s.held_by}
-            predicted = f"{release.least_bytes} to {release.most_bytes}"
-            self.report["mismatches"].append(f"{self.done}: predicted {predicted}, found {returned}; held by {held}")
+        if release.least_bytes <= returned <= release.most_bytes:
+            return
+        if refused:  # as where a stream is left in a capture that nothing knows of
+            self.report["refused"] += 1
+            return
+        held = {s.held_by for s in release.segments if s.held_by}
+        predicted = f"{release.least_bytes} to {release.most_bytes}"
+        self.report["mismatches"].append(f"{self.done}: predicted {predicted}, found {returned}; held by {held}")
+
+    def call_empty_cache(self) -> bool:
+        """Whether PyTorch refuses it with an error: 2.4 does during a capture, and after one that has failed."""
+        try:
+            torch.cuda.empty_cache()
+        except RuntimeError:
+            return True
+        return False
 
     def state(self, name: str) -> None:
         self.report["states"][name] = 1
@@ -230,10 +240,10 @@ def in_a_child(seed: int) -> dict:
 
 def main() -> None:
     first, count = int(sys.argv[1]), int(sys.argv[2])
-    total: dict = {"looks": 0, "sure": 0, "released_bytes": 0, "states": Counter(), "mismatches": []}
+    total: dict = {"looks": 0, "sure": 0, "refused": 0, "released_bytes": 0, "states": Counter(), "mismatches": []}
     for seed in range(first, first + count):
         report = in_a_child(seed)
-        for name in ("looks", "sure", "released_bytes"):
+        for name in ("looks", "sure", "refused", "released_bytes"):
             total[name] += report.get(name, 0)
         total["states"].update(report.get("states", {}))
         total["mismatches"] += [f"seed {seed}: {text}" for text in report["mismatches"]]
