@@ -3,7 +3,7 @@
     pool_states.py FIRST_SEED COUNT
 
 Each sequence has a process of its own, as a capture that has failed changes the allocator until the process ends.
-Prints {"looks", "sure", "refused", "released_bytes", "states": {state: sequences that had it}, "mismatches": [sentence]}.
+Prints {"looks", "sure", "refused", "released_bytes", "states": {state: sequences that had it}, "mismatches": [...]}.
 """
 
 from __future__ import annotations
