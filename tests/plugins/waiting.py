@@ -3,21 +3,24 @@
 import pytest
 
 SECONDS = {
-    "attach": 0.9,
-    "blackbox": 0.8,
-    "export": 0.4,
-    "faults": 1.0,
-    "fuzz": 0.2,
-    "inject": 0.5,
-    "probe": 0.3,
-    "terminal": 1.2,
-    "trust": 0.8,
-    "ui": 0.1,
-    "whatif": 0.4,
+    "attach": 1.0,
+    "blackbox": 0.9,
+    "check": 1.2,
+    "export": 0.2,
+    "faults": 1.8,
+    "fuzz": 0.4,
+    "inject": 0.7,
+    "probe": 0.2,
+    "recording": 0.4,
+    "reports": 8.0,
+    "terminal": 1.3,
+    "trust": 1.1,
+    "ui": 0.3,
+    "whatif": 0.6,
 }
-"""What a test of a folder takes in the mean while another runs beside it; of other folders, nothing."""
+"""What a test takes in the mean on a slow machine while another runs beside it; of other folders, next to nothing."""
 SOON_S = 30.0
-WITH_PYTORCH = {"attach", "blackbox", "export", "inject", "probe", "trust", "whatif"}
+WITH_PYTORCH = {"attach", "blackbox", "check", "export", "inject", "probe", "reports", "trust", "whatif"}
 
 
 def words(ids, processes):
