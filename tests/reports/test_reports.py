@@ -30,6 +30,8 @@ class Report(NamedTuple):
     says: str
     kind: str
     remedy: str
+    has_line: bool = True
+    """Whether one line of the program is to blame."""
 
 
 REPORTS = (
@@ -46,6 +48,15 @@ REPORTS = (
         "runs gc.collect()",
     ),
     Report("ensemble", "ensemble.learners", "kept_variable", "move a model that is ready to host memory"),
+    Report(
+        "wrapped", "the gradient buckets of ddp", "gradient_buckets", "gradient_as_bucket_view=True", has_line=False
+    ),
+    Report("abandoned_capture", "A failed capture of a CUDA graph", "failed_capture", "", has_line=False),
+    Report("hook_of_self", "12 x Net that only cycles keep (hook (hook_of_self.py:17)", "kept_by_cycle", "hook()"),
+    Report("cached_masks", "held by mask (cached_masks.py:9 in mask)", "kept_variable", "maxsize"),
+    Report("resumed", "checkpoint['model'][*] holds a copy of the weights", "weight_copy", "del checkpoint"),
+    Report("row_views", "rows", "small_views", "clone()"),
+    Report("validation_history", "experiment.history['val'][0]['preds']", "kept_variable", ".cpu()"),
 )
 
 
@@ -77,11 +88,12 @@ def test_the_first_lines_answer_the_report_and_the_remedy_works(python: Python, 
     child, kept_bytes = start(python, report.program)
     answer = " ".join(line.strip() for line in once(python, child).splitlines()[:3])
     assert report.says in answer
-    source = (PROGRAMS / f"{report.program}.py").read_text().splitlines()
-    (number,) = [number for number, line in enumerate(source, 1) if line.endswith("# keeps")]
     place = re.search(rf"{report.program}\.py:([\d, ]+)", answer)
-    assert place is not None, answer
-    assert str(number) in re.findall(r"\d+", place[1]), answer
+    assert (place is not None) == report.has_line, answer
+    if place is not None:
+        source = (PROGRAMS / f"{report.program}.py").read_text().splitlines()
+        (number,) = [number for number, line in enumerate(source, 1) if line.endswith("# keeps")]
+        assert str(number) in re.findall(r"\d+", place[1]), answer
     (finding,) = findings_of(python, child, report.kind)
     assert finding["bytes"] == pytest.approx(kept_bytes, rel=0.01)
     assert report.remedy in finding["remedy"]
