@@ -183,6 +183,22 @@ def test_results_that_functions_cache_are_named(torch_python: Python) -> None:
     assert {"load['small'].weight", "mask[0]"} <= found
 
 
+def test_one_look_does_not_watch_a_program_that_holds_nothing(python: Python, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, subscribe = list[float | None](), ProbeClient.subscribe
+
+    def noting(client: ProbeClient, interval_s: float | None) -> None:
+        asked.append(interval_s)
+        subscribe(client, interval_s)
+
+    monkeypatch.setattr(ProbeClient, "subscribe", noting)
+    child = python.start("import gputui.probe\nprint('ready', flush=True)\ninput()")
+    child.expect("ready")
+    with child.attach() as client:
+        assert one_moment(client, Snapshot()).devices == ()
+    assert asked
+    assert once.WATCH_EVERY_S not in asked
+
+
 HIDDEN_BYTES = 1 << 22
 HIDDEN = """
     import itertools
