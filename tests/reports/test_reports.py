@@ -48,9 +48,6 @@ REPORTS = (
         "runs gc.collect()",
     ),
     Report("ensemble", "ensemble.learners", "kept_variable", "move a model that is ready to host memory"),
-    Report(
-        "wrapped", "the gradient buckets of ddp", "gradient_buckets", "gradient_as_bucket_view=True", has_line=False
-    ),
     Report("abandoned_capture", "A failed capture of a CUDA graph", "failed_capture", "", has_line=False),
     Report("hook_of_self", "12 x Net that only cycles keep (hook (hook_of_self.py:17)", "kept_by_cycle", "hook()"),
     Report("cached_masks", "held by mask (cached_masks.py:9 in mask)", "kept_variable", "maxsize"),
