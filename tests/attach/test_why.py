@@ -102,10 +102,6 @@ def watch(cuda_path: str, tmp_path: Path, sockets: Path) -> Iterator[Callable[[s
         interpreter.end()
 
 
-def names(owners: tuple[str, ...]) -> str:
-    return " ".join(owners)
-
-
 def test_after_fragmentation_ends_in_an_error_the_remedy_is_expandable_segments(watch) -> None:
     by_kind = watch("fragment").until(lambda by_kind: "out_of_memory" in by_kind)
     assert next(iter(by_kind)) == "out_of_memory"

@@ -1,6 +1,7 @@
 """Runs the tests on all cores, unless -n sets the number of workers or every argument names a single test.
 
 There are two workers more than there are cores, as a test that waits for a program of its own leaves its core idle.
+Each collects garbage seldom.
 """
 
 import gc

@@ -4,10 +4,12 @@ import pytest
 
 from gputui.probe.inventory.lines import Attribute, Element
 from gputui.probe.search.growing_lines import (
+    calls,
     lines_of_source_that_assign,
     lines_that_assign,
     lines_that_assign_global,
     lines_that_call,
+    mentions,
 )
 
 
@@ -125,3 +127,25 @@ def test_the_lines_of_a_module():
 def test_the_lines_of_a_cell(variable, lines):
     assert lines_of_source_that_assign(SOURCE, variable) == lines
     assert lines_of_source_that_assign(SOURCE + "\nthis wrong", variable) == ""
+
+
+def with_keyword(step):
+    step(create_graph=True)
+
+
+class Hostile:
+    __hash__ = None
+
+    def __eq__(self, other):
+        raise AssertionError
+
+
+def test_a_call_is_found_by_its_keyword_argument_and_no_constant_is_compared():
+    code = with_keyword.__code__
+    assert calls(code, "create_graph")
+    assert not mentions(code, "create_graph")
+    (found,) = lines_that_call(code, "create_graph", {})
+    assert found.startswith(f"test_lines.py:{code.co_firstlineno + 1} ")
+    hostile = code.replace(co_consts=(*code.co_consts, (Hostile(), "create_graph")))
+    assert lines_that_call(hostile, "create_graph", {}) == [found]
+    assert not calls(hostile, "something_else")

@@ -18,13 +18,14 @@ from gputui.probe.pace.meter import Meter
 from gputui.probe.search.growing_lines import (
     EITHER,
     STORED_ATTRIBUTE,
+    calls,
     line_of_growth,
     lines_of_source_that_assign,
     lines_that_assign,
     lines_that_assign_global,
     lines_that_call,
     mentioning,
-    mentions_itself,
+    mentions,
     variable_of,
 )
 from gputui.probe.search.keepers import Keepers
@@ -138,11 +139,11 @@ def wanted(
             if not has_graph(tensor.value):
                 continue
             if name not in known:  # many attributes and elements share one
-                known[name] = list(islice(_mentioning(namespaces, name, meter), CODES_AT_MOST))
+                known[name] = list(islice(_mentioning(namespaces, name, meter, mentions), CODES_AT_MOST))
             found.append(kind(tensor.label, name, known[name]))
     callers: dict[str, list[CodeType]] = {}
     for field, word in CALLS.items() if are_callers_due else ():
-        callers[field] = list(islice(_mentioning(namespaces, word, meter), CALLERS_AT_MOST))
+        callers[field] = list(islice(_mentioning(namespaces, word, meter, calls), CALLERS_AT_MOST))
     return Wanted(found, callers or None, keepers.cells)
 
 
@@ -158,19 +159,21 @@ def _assigning(tensor: NamedValue, namespaces: list[Namespace], meter: Meter) ->
     return list(islice((code for code in codes if plain.text(code.co_filename) == path), CODES_AT_MOST))
 
 
-def _mentioning(namespaces: list[Namespace], word: str, meter: Meter) -> Iterator[CodeType]:
+def _mentioning(
+    namespaces: list[Namespace], word: str, meter: Meter, is_in: Callable[[CodeType, str], bool]
+) -> Iterator[CodeType]:
     """The functions that mention it, some twice; modules too large for the time that is left are passed over."""
     for space in namespaces:
         if len(space.variables) > meter.affordable_steps():
             continue
-        if space.code is not None and mentions_itself(space.code, word):
+        if space.code is not None and is_in(space.code, word):
             yield space.code
         if not space.is_function:
-            yield from mentioning(space.variables, word)
+            yield from mentioning(space.variables, word, is_in)
             name = plain.text_in(space.variables, "__name__")
             for cls in list(space.variables.values()):
                 if issubclass(type(cls), type) and plain.flags_of(cls) & HEAP_TYPE and plain.module_name(cls) == name:
-                    yield from mentioning(plain.namespace_of(cls), word)
+                    yield from mentioning(plain.namespace_of(cls), word, is_in)
 
 
 def name_assignments(storages: list[dict[str, Any]], wanted: Wanted) -> None:

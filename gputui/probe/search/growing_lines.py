@@ -67,10 +67,45 @@ def functions_of(holder: AnyObject, variable: str) -> list[CodeType]:
     return [code for namespace in namespaces for code in mentioning(namespace, variable)][:FUNCTIONS_AT_MOST]
 
 
-def mentioning(namespace: Any, variable: str) -> Iterator[CodeType]:  # noqa: ANN401
-    """The code of the functions among these values that mention the variable."""
+def mentions(code: CodeType, variable: str) -> bool:
+    """Whether code, or a function inside it, has a variable or an attribute of this name."""
+    return (
+        variable in code.co_names
+        or variable in code.co_varnames
+        or variable in code.co_freevars
+        or variable in code.co_cellvars
+        or any(type(constant) is CodeType and mentions(constant, variable) for constant in code.co_consts)
+    )
+
+
+def calls(code: CodeType, word: str) -> bool:
+    """Whether code, or a function inside it, mentions a function, or passes a keyword argument, of this name."""
+    return mentions(code, word) or _passes(code, word)
+
+
+def _passes(code: CodeType, word: str) -> bool:
+    inner = (constant for constant in code.co_consts if type(constant) is CodeType)
+    return any(_has_keyword(constant, word) for constant in code.co_consts) or any(
+        _passes(each, word) for each in inner
+    )
+
+
+def _has_keyword(constant: Any, word: str) -> bool:  # noqa: ANN401
+    """Whether a constant of code names the keyword arguments of a call, this one among them.
+
+    Libraries that write bytecode put objects of others there: only texts are compared, which runs no code of theirs.
+    """
+    return type(constant) is tuple and set(map(type, constant)) == {str} and word in constant
+
+
+def mentioning(
+    namespace: Any,  # noqa: ANN401
+    word: str,
+    is_in: Callable[[CodeType, str], bool] = mentions,
+) -> Iterator[CodeType]:
+    """The code of the functions among these values that mention a variable, or in which the word is by `is_in`."""
     for value in list(namespace.values()):
-        if type(value) is FunctionType and _mentions(value.__code__, variable):
+        if type(value) is FunctionType and is_in(value.__code__, word):
             yield value.__code__
 
 
@@ -135,14 +170,13 @@ def lines_of_source_that_assign(source: str, variable: str) -> str:
 def lines_that_call(code: CodeType, function: str, files: Mapping[str, str]) -> list[str]:
     """Where this function, and those inside it, call a function, or pass a keyword argument, of this name."""
     lines = _place(code, _numbers_with(code, partial(_calls, code, function)), files)
-    inner = (constant for constant in code.co_consts if type(constant) is CodeType and _mentions(constant, function))
+    inner = (constant for constant in code.co_consts if type(constant) is CodeType and calls(constant, function))
     return [*([lines] if lines else []), *(line for each in inner for line in lines_that_call(each, function, files))]
 
 
 def _calls(code: CodeType, function: str, instruction: dis.Instruction) -> bool:
     if instruction.opname in KEYWORDS:
-        constant = code.co_consts[instruction.arg or 0]  # `argval` does not have it in Python 3.11
-        return type(constant) is tuple and function in constant
+        return _has_keyword(code.co_consts[instruction.arg or 0], function)  # Python 3.11 has it not in `argval`
     return instruction.opname.startswith(CALLED) and function in _names(instruction)
 
 
@@ -191,7 +225,7 @@ def _once(code: CodeType, variable: str, opnames: tuple[str, ...], read: Callabl
 
 def _line(code: CodeType, variable: str, loads: tuple[str, ...], files: Mapping[str, str]) -> str:
     """In this function or in one that is defined inside it."""
-    if not _mentions(code, variable):
+    if not mentions(code, variable):
         return ""
     line = is_loaded = 0
     for instruction in dis.get_instructions(code):
@@ -215,19 +249,3 @@ def _adds(instruction: dis.Instruction) -> bool:
         return instruction.argval in ADDS
     is_in_place = instruction.opname == "BINARY_OP" and instruction.argrepr == "+="
     return is_in_place or instruction.opname in ("STORE_SUBSCR", "INPLACE_ADD")
-
-
-def mentions_itself(code: CodeType, word: str) -> bool:
-    """Whether code has a variable, an attribute or a keyword argument of that name, functions inside it left aside."""
-    return (
-        word in code.co_names
-        or word in code.co_varnames
-        or word in code.co_freevars
-        or word in code.co_cellvars
-        or any(type(constant) is tuple and word in constant for constant in code.co_consts)
-    )
-
-
-def _mentions(code: CodeType, word: str) -> bool:
-    inner = (constant for constant in code.co_consts if type(constant) is CodeType)
-    return mentions_itself(code, word) or any(_mentions(function, word) for function in inner)

@@ -124,7 +124,7 @@ def test_a_real_data_loader_is_judged_by_what_its_processes_do(torch_path: str, 
     """On a busy machine it takes longer until the program's processes have had their turns."""
     machine, source, looks, titles = Machine(), ProcessSource(in_private_namespace=False), 0, list[str]()
     with loading(torch_path, manner) as pid:
-        while looks < LOOKS or (looks < LOOKS_ON_A_BUSY_MACHINE and len(titles) != bool(words)):
+        while looks < LOOKS or (words and not titles and looks < LOOKS_ON_A_BUSY_MACHINE):
             (process,) = look_at(source, pid)
             use = DeviceUse("GPU-00000000", pid, "C", 20 * GIB)
             old = process._replace(identity=Identity(pid, scenes.NOW - 3600), uses=(use,))
