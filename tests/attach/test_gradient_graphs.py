@@ -8,6 +8,7 @@ import textwrap
 
 import pytest
 
+from gputui.explain.answer.answers import Answer
 from tests.attach.children import Python
 from tests.attach.command import attach
 from tests.attach.following import follow, of_kind
@@ -46,9 +47,13 @@ def test_a_look_on_request_names_what_gradients_keep(cuda_python: Python):
 
 
 def test_automatic_looks_name_it_too(cuda_python: Python):
+    """Parameters to which only the graph leads are parameters, although an operation has saved them."""
     child = cuda_python.fork(LOOP)
     child.expect("ready")
-    answer = follow(child.attach(), lambda answer: of_kind(answer, "kept_by_gradient_graph") is not None)
+    kept = follow(child.attach(), lambda answer: bytes_kept(answer) >= 2 * PARAMETERS_BYTES)
+    assert bytes_kept(kept) == pytest.approx(2 * PARAMETERS_BYTES, rel=0.01)
+
+
+def bytes_kept(answer: Answer) -> int:
     found = of_kind(answer, "kept_by_gradient_graph")
-    assert found is not None  # some of these blocks are told as what operations have saved
-    assert found.bytes == pytest.approx(2 * PARAMETERS_BYTES, rel=0.05)
+    return 0 if found is None or found.bytes is None else found.bytes

@@ -69,7 +69,12 @@ class OtherTensors:
         for leaf in self._saved.leaves:
             if not self._meter.spend():
                 return
-            self._record_unnamed(leaf, PARAMETER if issubclass(type(leaf), self._parameter) else ACTIVATION)
+            is_parameter = issubclass(type(leaf), self._parameter)
+            entry = self._ledger.entry_of(leaf) if is_parameter else None
+            if entry is not None and entry["address"] in self._saved.unnamed:  # by the operation that has saved it
+                self._saved.unnamed.discard(entry["address"])
+                self._ledger.drop(entry)
+            self._record_unnamed(leaf, PARAMETER if is_parameter else ACTIVATION)
 
     def record_objects(self, tensors: list[Tensor]) -> None:
         """Those on an interpreter's stack, and those that no variable leads to.

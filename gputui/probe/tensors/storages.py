@@ -259,6 +259,10 @@ class Ledger:
             return False
         return bool(self._is_pinned(tensor))
 
+    def drop(self, entry: dict[str, Any]) -> None:
+        """Take the owner from a storage, so that another can be recorded."""
+        del self.entries[entry["address"]]
+
     def rename(self, entry: dict[str, Any], tensor: Tensor, owner: str) -> None:
         """Name a storage after another tensor that shares it, with that tensor's shape and type."""
         before = self.entries.pop(entry["address"])
