@@ -113,14 +113,17 @@ def grouped(members: Iterable[tuple[Owner, int]]) -> tuple[TensorGroup, ...]:
     """
     alike: dict[GroupKey, list[tuple[int, str]]] = defaultdict(list)
     hidden: Counter[GroupKey] = Counter()
+    saved: Counter[GroupKey] = Counter()
     for owner, size_bytes in members:
         line = owner.name if owner.category is Category.UNATTRIBUTED else ""
         key = owner.category, owner.type, owner.shape, owner.dtype, line
         alike[key].append((size_bytes, owner.name))
         if owner.hidden_bytes:
             hidden[key] += owner.hidden_bytes
+        if owner.saved_by:
+            saved[key] += size_bytes
     tensor_groups = (
-        TensorGroup(*key[:4], len(members), sum(size for size, _ in members), _names(members), hidden[key])
+        TensorGroup(*key[:4], len(members), sum(size for size, _ in members), _names(members), hidden[key], saved[key])
         for key, members in alike.items()
     )
     return tuple(sorted(tensor_groups, key=lambda group: (-group.bytes, group.category, group.names)))

@@ -102,6 +102,8 @@ class TensorGroup:
     names: tuple[str, ...]
     hidden_bytes: int = 0
     """How much of `bytes` no tensor shows: small views keep large storages."""
+    saved_bytes: int = 0
+    """How much of `bytes` operations have saved for a backward pass."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -593,6 +593,18 @@ def test_a_batch_that_is_flattened_to_words_counts_as_its_samples():
     assert size_of_batch(top.devices[0].layout) == 8
 
 
+def test_views_with_graphs_are_to_be_detached_before_they_are_copied():
+    finding = story(moment(row(*rows_of_matrices(15, category=A)))).findings()["small_views"]
+    assert finding.remedy == "Keep row.detach().clone() instead of row: that would free 1.5 GiB."
+
+
+def test_what_a_variable_keeps_with_its_graph_tells_no_batch():
+    kept = [Tensor(100, f"samples[{n}] (train.py:9 in step)", A, first=8) for n in range(5)]
+    top = moment(row(Tensor(150, "model: result", A, "Relu", first=64), *kept)).devices[0].layout
+    assert size_of_batch(top) == 64
+    assert highest_of([top])[64][1] == 150 << 20
+
+
 def test_a_look_without_many_names_tells_no_batch():
     nameless = Tensor(400, "", Category.UNATTRIBUTED)
     few = moment(row(Tensor(100, "model: result", A, "Relu", first=512), nameless)).devices[0].layout

@@ -232,6 +232,22 @@ def test_outputs_that_keep_their_graphs_are_to_be_detached():
     assert finding.remedy == "Append output.detach() instead of output: that would free 160 MiB."
 
 
+def test_views_with_graphs_are_to_be_detached_and_copied():
+    """`detach()` alone would leave the whole storage of each view."""
+    where = "train.py:31 in main"
+    looks = [
+        (
+            [
+                *graphs(length, shape=(1000,)),
+                *plain([f"outputs[{n}]" for n in range(length)], f" ({where})", shown_mib=1),
+            ],
+            (container("outputs", length, graphs=length, where=where),),
+        )
+        for length in LENGTHS
+    ]
+    assert find(looks).remedy.startswith("Append output.detach().clone() instead of output: that would free 160 MiB.")
+
+
 def test_graphs_after_their_backward_pass_fill_the_host_memory():
     """Their saved tensors are free, and their operations are not: 800 bytes each."""
     counts = range(10_000, 16_000, 1000)

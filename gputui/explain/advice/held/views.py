@@ -39,6 +39,8 @@ def small_views(situation: Situation) -> Finding | None:
     line = (container.grown_at or container.where) if container else place(storages[0].owner)
     kept_bytes = sum(storage.size_bytes for storage in storages)
     element = singular(name) if container else name
+    has_graph = any(storage.category is Category.ACTIVATION for storage in storages)
+    copy = f"{element}{'.detach()' if has_graph else ''}.clone()"
     return Finding(
         kind="small_views",
         weight=Weight.ADVICE,
@@ -47,7 +49,7 @@ def small_views(situation: Situation) -> Finding | None:
         evidence=(
             f"{counted(len(storages), 'storage')} on the device stay whole as long as a tensor shows a part of them.",
         ),
-        remedy=f"Keep {element}.clone() instead of {element}: that would free {format_bytes(hidden_bytes)}.",
+        remedy=f"Keep {copy} instead of {element}: that would free {format_bytes(hidden_bytes)}.",
         bytes=hidden_bytes,
         screen="tensors",
         addresses=tuple(storage.address for storage in sorted(storages, key=lambda s: -s.size_bytes)),

@@ -131,10 +131,13 @@ def remedy_of(variable: GrowingVariable) -> str:
             f"Keep str(error) instead of the exceptions in {variable.name}: each has a traceback, which keeps the local"
             " variables of every function that it went through."
         )
-    is_of_views = 2 * variable.kept.hidden_bytes > variable.kept.own_bytes
-    if is_of_views and not variable.graphs and (container is None or container.type != CACHE):
+    if _is_of_views(variable) and not variable.graphs and (container is None or container.type != CACHE):
         return _without_storages(variable)
     return _without_graphs(variable) if variable.graphs else _without_tensors(variable)
+
+
+def _is_of_views(variable: GrowingVariable) -> bool:
+    return 2 * variable.kept.hidden_bytes > variable.kept.own_bytes
 
 
 def _without_storages(variable: GrowingVariable) -> str:
@@ -157,6 +160,9 @@ def _without_graphs(variable: GrowingVariable) -> str:
     element = singular(variable.name)
     is_scalar = not any(size > 1 for shape in variable.kept.shapes for size in shape)
     verb = _VERBS.get(variable.container.type, "Store")
+    if _is_of_views(variable) and not is_scalar:
+        whole = f"Without clone(), a view keeps its whole storage: {format_bytes(variable.kept.own_bytes)} together."
+        return f"{verb} {element}.detach().clone() instead of {element}: {freed} {whole}"
     return f"{verb} {element}.{'item' if is_scalar else 'detach'}() instead of {element}: {freed}"
 
 

@@ -77,9 +77,14 @@ def highest_of(layouts: Iterable[DeviceLayout]) -> Highest:
     for layout in layouts:
         size = size_of_batch(layout) if _is_named(layout) else 0
         if size:
-            sums = layout.statistics.allocated_bytes, category_bytes(layout, Category.ACTIVATION)
+            sums = layout.statistics.allocated_bytes, _saved_bytes(layout)
             highest[size] = max(highest.get(size, (0, 0)), sums)
     return highest
+
+
+def _saved_bytes(layout: DeviceLayout) -> int:
+    """The activations of a step: what a variable keeps with its graph is none of it."""
+    return sum(group.saved_bytes for group in layout.groups if group.category is Category.ACTIVATION)
 
 
 def _is_named(layout: DeviceLayout) -> bool:
@@ -92,8 +97,8 @@ def size_of_batch(layout: DeviceLayout) -> int:
     sizes: Counter[int] = Counter()
     for group in layout.groups:
         if group.category is Category.ACTIVATION and len(group.shape) > 1:
-            sizes[group.shape[0]] += group.bytes
-    total = category_bytes(layout, Category.ACTIVATION)
+            sizes[group.shape[0]] += group.saved_bytes
+    total = _saved_bytes(layout)
     shared = {
         size: sum(sizes[other] for other in sizes if size and other % size == 0)
         for size in sizes
