@@ -1,23 +1,32 @@
-"""The remembered containers in one inventory: what is known of them, and what is read on."""
+"""The remembered containers in one inventory: what is known of them, and what is read on.
+
+A dictionary of lists grows in its lists: the long containers in a short one are read each by itself.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from operator import attrgetter
+
 from gputui.probe.inventory.other_tensors import OtherTensors
-from gputui.probe.names.memory import STAYING
+from gputui.probe.names.container_tensors import Named
+from gputui.probe.names.memory import OWNED
 from gputui.probe.names.remembered import RememberedContainer
 from gputui.probe.objects import opaque
 from gputui.probe.objects.attributes import AttributeReader
-from gputui.probe.objects.kinds import MAPPING, SEQUENCE, TypeClassifier
+from gputui.probe.objects.handles import handle_of
+from gputui.probe.objects.kinds import MAPPING, OBJECT, SEQUENCE, TypeClassifier
 from gputui.probe.objects.torch_types import AnyObject
 from gputui.probe.pace.meter import Meter
-from gputui.probe.search.records import Found, RecordReader
+from gputui.probe.search.records import LEVELS, SAMPLE, Found, RecordReader
 from gputui.probe.search.search import VariableSearch
-from gputui.probe.search.variables import label_of
+from gputui.probe.search.variables import NamedValue, label_of
 from gputui.probe.tensors.entries import Entry
 from gputui.probe.tensors.storages import Ledger
 
-OWNED = STAYING | {"gradient"}
-"""The categories of what models and optimizers own, whatever else holds it."""
+CONTAINERS = frozenset({SEQUENCE, MAPPING})
+LOOKED_THROUGH_AT_MOST = 256
+"""So many objects are looked through for long containers in a short one."""
 
 
 class RememberedReading:
@@ -26,8 +35,11 @@ class RememberedReading:
     def __init__(self, search: VariableSearch, classifier: TypeClassifier, attributes: AttributeReader) -> None:
         self._search = search
         self._classifier = classifier
+        self._attributes = attributes
         self._records = RecordReader(classifier, attributes)
         self._keepers: list[RememberedContainer] = []
+        self.known: list[Entry] = []
+        """Of tensors that are alive, and that nothing else needs to lead to."""
 
     @property
     def idents(self) -> frozenset[int]:
@@ -37,12 +49,61 @@ class RememberedReading:
     def begin(self, keeper: RememberedContainer, meter: Meter) -> None:
         """Leave a container to `record` if its elements or theirs are tensors; otherwise search it now."""
         named, (value, kind) = keeper.named, self._content(keeper.named.value)
-        if kind not in (SEQUENCE, MAPPING) or not self._records.are_there(value, kind, named.name):
+        if kind in CONTAINERS and self._begin_parts(keeper, value, kind, meter):
+            return
+        if kind not in CONTAINERS or not self._records.are_there(value, kind, named.name):
             self._search.explore([named], meter, may_rest=False)
-            keeper.tensors.is_read = True
+            keeper.tensors.passes += 1
             return
         self._search.pass_over(named, self._records.length(value, kind), keeper.holder)
         self._keepers.append(keeper)
+
+    def _begin_parts(self, keeper: RememberedContainer, value: AnyObject, kind: int, meter: Meter) -> bool:
+        """Leave the long containers in a short one to `record`, and search what is beside them; False without any."""
+        long, others = self._split(keeper.named, value, kind)
+        tensors = keeper.tensors.with_parts((handle_of(part.value), part.name) for part, _ in long)
+        if not long:
+            return False
+        self._search.pass_over(keeper.named, self._records.length(value, kind), keeper.holder)
+        for (part, holder), known in zip(long, tensors):
+            inside, kind_of_part = self._content(part.value)
+            self._search.pass_over(part, self._records.length(inside, kind_of_part), holder)
+            self._keepers.append(RememberedContainer(part, holder, known))
+        self._search.explore(others, meter, may_rest=False)
+        return True
+
+    def _split(
+        self, named: NamedValue, value: AnyObject, kind: int
+    ) -> tuple[list[tuple[NamedValue, AnyObject]], list[NamedValue]]:
+        """The long containers in a short one, each with what holds it, and the other values there; or nothing."""
+        long: list[tuple[NamedValue, AnyObject]] = []
+        others: list[NamedValue] = []
+        level, looked_through = [(named, value, kind)], 0
+        for _ in range(LEVELS):
+            deeper = []
+            for holder, inside, kind_of_holder in level:
+                held = self._held(holder, inside, kind_of_holder)
+                looked_through += len(held)
+                if looked_through > LOOKED_THROUGH_AT_MOST:
+                    return [], []
+                for part in held:
+                    content, kind_of_part = self._content(part.value)
+                    if kind_of_part in CONTAINERS and self._records.length(content, kind_of_part) > SAMPLE:
+                        long.append((part, inside))
+                    elif kind_of_part in CONTAINERS or kind_of_part == OBJECT:
+                        deeper.append((part, content, kind_of_part))
+                    else:
+                        others.append(part)
+            level = deeper
+        return long, [*others, *(part for part, _, _ in level)]
+
+    def _held(self, named: NamedValue, value: AnyObject, kind: int) -> list[NamedValue]:
+        """What a short container or an object holds; nothing of a longer one than may be looked through."""
+        if kind == OBJECT:
+            held = [(f"{named.name}.{name}", part) for name, part in self._attributes.read(value).items()]
+        else:
+            held = self._records.held(value, kind, named.name, LOOKED_THROUGH_AT_MOST + 1)
+        return [NamedValue(part, name, named.where, named.keeper) for name, part in held]
 
     def _content(self, value: AnyObject) -> tuple[AnyObject, int]:
         """What is read of a container, and its kind: of the results that a function caches, their dictionary."""
@@ -50,16 +111,32 @@ class RememberedReading:
         return (cache, MAPPING) if cache and not opaque.has_links(cache) else (value, self._classifier.kind_of(value))
 
     def record(self, ledger: Ledger, others: OtherTensors, meter: Meter) -> None:
-        """Record what earlier looks have found in them, and read on."""
-        for keeper in self._keepers:
-            ledger.add_known(keeper.tensors.known())
-        for keeper in self._keepers:
-            named, (value, kind) = keeper.named, self._content(keeper.named.value)
-            for names, tensors in keeper.tensors.read(value, kind, named.name, self._records, meter):
-                others.record_variables("remembered", self._search.take(named, Found(names, tensors, is_whole=True)))
-                labels = [label_of(name, named.where) for name in names]
-                entries = map(ledger.views.alone, tensors, map(ledger.entry_of, tensors))
-                keeper.tensors.note(tensors, list(map(_named, entries, labels)))
+        """Record what is new in each, and read on; `known` gets what earlier looks have found in them."""
+        self.known = [entry for keeper in self._keepers for entry in keeper.tensors.known()]
+        # Where time is short, each has its turn: that with most that is new, and that which was read least often.
+        for keeper in sorted(self._keepers, key=self._new_elements, reverse=True):
+            self._record(keeper, keeper.tensors.read_new, ledger, others, meter)
+        for keeper in sorted(self._keepers, key=attrgetter("tensors.passes")):
+            self._record(keeper, keeper.tensors.read_on, ledger, others, meter)
+
+    def _new_elements(self, keeper: RememberedContainer) -> int:
+        value, kind = self._content(keeper.named.value)
+        return self._records.length(value, kind) - keeper.tensors.length
+
+    def _record(
+        self,
+        keeper: RememberedContainer,
+        read: Callable[[AnyObject, int, str, RecordReader, Meter], Iterator[Named]],
+        ledger: Ledger,
+        others: OtherTensors,
+        meter: Meter,
+    ) -> None:
+        named, (value, kind) = keeper.named, self._content(keeper.named.value)
+        for names, tensors in read(value, kind, named.name, self._records, meter):
+            others.record_variables("remembered", self._search.take(named, Found(names, tensors, is_whole=True)))
+            labels = [label_of(name, named.where) for name in names]
+            entries = map(ledger.views.alone, tensors, map(ledger.entry_of, tensors))
+            keeper.tensors.note(tensors, list(map(_named, entries, labels)))
 
 
 def _named(entry: Entry | None, label: str) -> Entry | None:

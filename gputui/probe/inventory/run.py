@@ -153,6 +153,7 @@ class InventoryRun:
                 *self._memory.buckets.known_sizes(self._torch, self._memory.trees.wrappers),
             ],
             "by_address": self._ledger.entries,
+            "known": self._reading.known,
             "graph": self._saved.graph(),
             "containers": self._containers,
             "roots": self._roots,

@@ -18,9 +18,10 @@ from gputui.probe.search.modules import ModuleTrees
 from gputui.probe.search.program_modules import ProgramModules
 from gputui.probe.search.rests import SearchMemory
 from gputui.probe.search.suspended import Suspended
-from gputui.probe.tensors.entries import HOST
+from gputui.probe.tensors.entries import HOST, Entry
 from gputui.probe.tensors.model_states import OwnedMemory
 from gputui.probe.tensors.reducer_buckets import ReducerBuckets
+from gputui.probe.tensors.views import by_address
 
 NAMED_WELL = 0.99
 """With this share of the allocated bytes named, nothing is climbed from, and a black box searches no further."""
@@ -32,6 +33,8 @@ UNNAMED = "unnamed"
 """How the names of tensors begin to which no variable leads: "unnamed Tensor"."""
 STAYING = frozenset({"parameter", "optimizer_state", "buffer"})
 """The categories of what keeps its place for as long as it lives."""
+OWNED = STAYING | {"gradient"}
+"""The categories of what models and optimizers own, whatever else holds it."""
 CALLERS_EVERY = 16
 """How often a look searches the program's functions for calls of `empty_cache()`."""
 COUNT_GRAPH_EVERY = 8
@@ -95,6 +98,7 @@ class Memory:
         """
         collections = inventory.pop("collections", [])
         found = inventory["by_address"]
+        _add_known(inventory, inventory.pop("known", []))
         lost = {storage["address"]: {**storage, "keeper": LOST_EXCEPTION} for storage in self._of_exceptions}
         earlier = lost if inventory["is_complete"] else {**self.entries, **lost}
         if described_map is None:
@@ -162,6 +166,20 @@ class Memory:
         if self.climb.has_cycles:
             storages = inventory["storages"]
             self.nameless.say_kept(storages, self.climb.kept_by_cycles(self.nameless.sizes(storages)))
+
+
+def _add_known(inventory: dict[str, Any], known: list[Entry]) -> None:
+    """Add to an inventory the storages of tensors that remembered containers hold.
+
+    A variable that holds one of these tensors, too, is no better name: it may hold another one soon.
+    """
+    found = inventory["by_address"]
+    for address, entry in by_address(known).items():
+        other = found.get(address)
+        if other is None or (other["category"] not in OWNED and not other["keeper"]):
+            found[address] = entry
+    if known:
+        inventory["storages"] = list(found.values())
 
 
 def _may_stay(storage: dict[str, Any]) -> bool:

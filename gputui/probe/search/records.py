@@ -79,6 +79,15 @@ class RecordReader:
         first = self.part(container, kind, name, 0, min(SAMPLE, length))
         return bool(first.tensors or self.part(container, kind, name, max(0, length - SAMPLE), length).tensors)
 
+    @staticmethod
+    def held(container: AnyObject, kind: int, name: str, at_most: int) -> list[tuple[str, Any]]:
+        """The first elements of a list or a dictionary, each with its name; none while another thread changes it."""
+        try:
+            elements, names = _elements(container, kind, name, 0, at_most)
+        except RuntimeError:
+            return []
+        return list(zip(names, elements))
+
     def part(self, container: AnyObject, kind: int, name: str, first: int, last: int) -> Found:
         """The tensors in these elements of a list or a dictionary."""
         try:

@@ -16,7 +16,7 @@ from typing import Any
 from gputui.probe.objects.attributes import AttributeReader
 from gputui.probe.objects.plain import type_name
 from gputui.probe.objects.torch_types import AnyObject, Tensor, Torch
-from gputui.probe.tensors.entries import HOST, Entry, new_entry
+from gputui.probe.tensors.entries import HOST, new_entry
 from gputui.probe.tensors.views import SmallViews, together
 from gputui.probe.tensors.wrapped_tensors import UNREADABLE, WrapperReader, tensor_base
 
@@ -206,12 +206,6 @@ class Ledger:
         except UNREADABLE:
             return ""
         return str(earlier["category"]) if earlier is not None and is_same else ""
-
-    def add_known(self, entries: dict[int, Entry]) -> None:
-        """Record what earlier looks have found, but for the storages that have an owner already."""
-        new = [entry for address, entry in entries.items() if address not in self.entries]
-        self.entries.update(zip(map(_address, new), new))
-        self.views.watch(new)
 
     def devices(self) -> set[int]:
         """The devices that the storages are on."""
