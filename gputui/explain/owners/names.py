@@ -19,6 +19,8 @@ _KEY = re.compile(r"\[(?:'[^']*'|\"[^\"]*\"|\*)\]")
 _ATTRIBUTE = re.compile(r"(?<=\.)[^\W\d]\w*$")
 ALIKE = 3
 """So many keys of one dictionary, or attributes of one object, are named together."""
+_STEPS = re.compile(r"\['(\w+)'\]|\[[^\]]*\]|([^\W\d]\w*)")
+"""A key that is a word, or a word; of other keys nothing."""
 _PLACE = re.compile(r" \([^()]*\)$")
 
 UNKNOWN = "blocks without a known owner"
@@ -68,11 +70,17 @@ def _without_attribute(name: str) -> str:
 
 
 def singular(name: str) -> str:
-    """What a program may call one element of `self.val_losses`: `val_loss`; `tensor` where the name has no plural."""
-    last = name.rpartition(".")[2].partition("[")[0]
-    if last.endswith(("sses", "xes", "ches")):
-        return last[:-2]
-    return last[:-1] if last.endswith("s") and not last.endswith("ss") and len(last) > 2 else "tensor"
+    """What a program may call one element of `self.val_losses`: `val_loss`; `tensor` where the name has no plural.
+
+    Of `history['val']['preds']` it is `pred`.
+    """
+    for key, word in reversed(_STEPS.findall(name)):
+        step: str = key or word
+        if step.endswith(("sses", "xes", "ches")):
+            return step[:-2]
+        if step.endswith("s") and not step.endswith("ss") and len(step) > 2:
+            return step[:-1]
+    return "tensor"
 
 
 def place(name: str) -> str:

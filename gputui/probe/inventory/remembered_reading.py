@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from operator import attrgetter
 
 from gputui.probe.inventory.other_tensors import OtherTensors
-from gputui.probe.names.container_tensors import Named
+from gputui.probe.names.container_tensors import ContainerTensors, Named
 from gputui.probe.names.memory import OWNED
 from gputui.probe.names.remembered import RememberedContainer
 from gputui.probe.objects import opaque
@@ -38,8 +38,11 @@ class RememberedReading:
         self._attributes = attributes
         self._records = RecordReader(classifier, attributes)
         self._keepers: list[RememberedContainer] = []
-        self.known: list[Entry] = []
-        """Of tensors that are alive, and that nothing else needs to lead to."""
+
+    @property
+    def known(self) -> list[ContainerTensors]:
+        """What looks have found in them."""
+        return [keeper.tensors for keeper in self._keepers]
 
     @property
     def idents(self) -> frozenset[int]:
@@ -111,8 +114,7 @@ class RememberedReading:
         return (cache, MAPPING) if cache and not opaque.has_links(cache) else (value, self._classifier.kind_of(value))
 
     def record(self, ledger: Ledger, others: OtherTensors, meter: Meter) -> None:
-        """Record what is new in each, and read on; `known` gets what earlier looks have found in them."""
-        self.known = [entry for keeper in self._keepers for entry in keeper.tensors.known()]
+        """Record what is new in each, and read on."""
         # Where time is short, each has its turn: that with most that is new, and that which was read least often.
         for keeper in sorted(self._keepers, key=self._new_elements, reverse=True):
             self._record(keeper, keeper.tensors.read_new, ledger, others, meter)
@@ -133,9 +135,11 @@ class RememberedReading:
     ) -> None:
         named, (value, kind) = keeper.named, self._content(keeper.named.value)
         for names, tensors in read(value, kind, named.name, self._records, meter):
-            others.record_variables("remembered", self._search.take(named, Found(names, tensors, is_whole=True)))
-            labels = [label_of(name, named.where) for name in names]
+            found = self._search.take(named, Found(names, tensors, is_whole=True))
+            left = ledger.record_again([new.value for new in found], "", [new.label for new in found])
+            others.record_variables("remembered", [found[number] for number in left])
             entries = map(ledger.views.alone, tensors, map(ledger.entry_of, tensors))
+            labels = [label_of(name, named.where) for name in names]
             keeper.tensors.note(tensors, list(map(_named, entries, labels)))
 
 

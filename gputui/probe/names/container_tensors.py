@@ -15,13 +15,15 @@ from typing import Any, List, Tuple
 from gputui.probe.objects.handles import Handle
 from gputui.probe.objects.torch_types import AnyObject, Tensor
 from gputui.probe.pace.meter import Meter
-from gputui.probe.search.records import RECORDS_PER_STEP, SAMPLE, RecordReader
+from gputui.probe.search.records import RECORDS_PER_STEP, SAMPLE, Found, RecordReader
 from gputui.probe.tensors.entries import Entry
 
 Named = Tuple[List[str], List[Tensor]]
 """Tensors, and a name for each."""
-AT_ONCE = 256
-"""So many elements are read between two questions whether there is time left."""
+TENSORS_AT_ONCE = 256
+"""So many tensors are read between two questions whether there is time left."""
+BEHIND_AT_MOST = 8
+"""After so many looks in turn without time for what is new, nothing waits for it any more."""
 
 
 class _Pass:
@@ -30,6 +32,11 @@ class _Pass:
     def __init__(self) -> None:
         self.references: list[weakref.ref[Any]] = []
         self.entries: list[Entry] = []
+
+    def __iadd__(self, other: _Pass) -> _Pass:
+        self.references += other.references
+        self.entries += other.entries
+        return self
 
     def alive(self) -> Iterator[Entry]:
         """The entries of those tensors that are alive."""
@@ -41,12 +48,18 @@ class ContainerTensors:
 
     def __init__(self) -> None:
         self._last, self._now = _Pass(), _Pass()
+        self._in_part = _Pass()
+        """Of elements that were not read to the end, as time was short."""
         self._next = 0
         """The element with which the pass goes on."""
+        self._per_element = 1
+        """How many tensors one has, about."""
         self.length = 0
         """How many elements the container had when its new ones were read."""
         self.passes = 0
         """How many passes have come to all elements."""
+        self._behind = 0
+        """How many looks in turn had no time for all elements that were new."""
         self.parts: dict[tuple[Handle, str], ContainerTensors] = {}
         """Those of the long containers in a short one, by their names."""
 
@@ -58,53 +71,70 @@ class ContainerTensors:
 
     @property
     def is_read(self) -> bool:
-        """Whether a pass has come to all elements."""
-        return self.passes > 0 if not self.parts else all(part.is_read for part in self.parts.values())
+        """Whether a pass has come to all elements, and no look was too short for the new ones lately."""
+        if self.parts:
+            return all(part.is_read for part in self.parts.values())
+        return self.passes > 0 and not 0 < self._behind <= BEHIND_AT_MOST
 
     def known(self) -> list[Entry]:
         """The entries of the tensors that were found and are alive; a storage may have several."""
-        return [*self._last.alive(), *self._now.alive()]
+        return [*self._last.alive(), *self._now.alive(), *self._in_part.alive()]
 
     def read_new(
         self, container: AnyObject, kind: int, name: str, records: RecordReader, meter: Meter
     ) -> Iterator[Named]:
         """The tensors in the elements that were added, some at a time by name.
 
-        The caller gives them their entries, by `note`, before it asks for more.
+        The caller gives them their entries, by `note`, before it asks for more. Where it had no time for all, the next
+        look reads these elements again.
         """
         length = records.length(container, kind)
         if length < self.length:
             self._next, self.length, self._now = 0, 0, _Pass()
         if not self._next < self.length:
             return
-        for first in range(self.length, length, AT_ONCE):
-            last = min(first + AT_ONCE, length)
-            if not meter.spend(1 + (last - first) // RECORDS_PER_STEP):
+        self._behind += 1
+        while self.length < length:
+            last = min(self.length + self._at_once, length)
+            if not meter.spend(1 + (last - self.length) * self._per_element // RECORDS_PER_STEP):
                 return
-            part = records.part(container, kind, name, first, last)
-            yield part.names, part.tensors
+            yield self._part(records.part(container, kind, name, self.length, last), last - self.length)
+            if not meter.affordable_steps():
+                return
             self.length = last
+            self._now += self._in_part
+        self._behind = 0
 
     def read_on(
         self, container: AnyObject, kind: int, name: str, records: RecordReader, meter: Meter
     ) -> Iterator[Named]:
         """The same of the next elements of the pass."""
         length = records.length(container, kind)
-        per_element, size = 1, SAMPLE
         while self._next < length:
-            first, last = self._next, min(self._next + size, length)
-            if not meter.spend(1 + (last - first) * per_element // RECORDS_PER_STEP):
+            last = min(self._next + self._at_once, length)
+            if not meter.spend(1 + (last - self._next) * self._per_element // RECORDS_PER_STEP):
                 return
-            part = records.part(container, kind, name, first, last)
-            yield part.names, part.tensors
-            per_element = 1 + len(part.tensors) // (last - first)
-            self._next, size = last, AT_ONCE
+            yield self._part(records.part(container, kind, name, self._next, last), last - self._next)
+            if not meter.affordable_steps():
+                return
+            self._next = last
+            self._now += self._in_part
         self.length = length
         self._last, self._now, self._next = self._now, _Pass(), 0
         self.passes += 1
 
+    @property
+    def _at_once(self) -> int:
+        """How many elements are read between two questions whether there is time left."""
+        return max(1, (TENSORS_AT_ONCE if self.passes or self._next else SAMPLE) // self._per_element)
+
+    def _part(self, found: Found, elements: int) -> Named:
+        self._per_element = 1 + len(found.tensors) // elements
+        self._in_part = _Pass()
+        return found.names, found.tensors
+
     def note(self, tensors: list[Tensor], entries: list[Entry | None]) -> None:
         """Know these tensors in later looks; one without memory of its own has no entry."""
         rows = [(tensor, entry) for tensor, entry in zip(tensors, entries) if entry is not None]
-        self._now.references += [weakref.ref(tensor) for tensor, _ in rows]
-        self._now.entries += [entry for _, entry in rows]
+        self._in_part.references += [weakref.ref(tensor) for tensor, _ in rows]
+        self._in_part.entries += [entry for _, entry in rows]

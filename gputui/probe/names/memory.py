@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from itertools import compress
+from itertools import chain, compress
 from operator import itemgetter, not_
 from typing import Any
 
 from gputui.probe.allocator.blockmap import live_blocks
 from gputui.probe.allocator.known_sizes import WORKSPACE
 from gputui.probe.names.climb import Climb
+from gputui.probe.names.container_tensors import ContainerTensors
 from gputui.probe.names.cycles import Block, Nameless
 from gputui.probe.names.remembered import Collection, Remembered
 from gputui.probe.pace.turns import Turns
@@ -18,7 +19,7 @@ from gputui.probe.search.modules import ModuleTrees
 from gputui.probe.search.program_modules import ProgramModules
 from gputui.probe.search.rests import SearchMemory
 from gputui.probe.search.suspended import Suspended
-from gputui.probe.tensors.entries import HOST, Entry
+from gputui.probe.tensors.entries import HOST
 from gputui.probe.tensors.model_states import OwnedMemory
 from gputui.probe.tensors.reducer_buckets import ReducerBuckets
 from gputui.probe.tensors.views import by_address
@@ -168,13 +169,14 @@ class Memory:
             self.nameless.say_kept(storages, self.climb.kept_by_cycles(self.nameless.sizes(storages)))
 
 
-def _add_known(inventory: dict[str, Any], known: list[Entry]) -> None:
-    """Add to an inventory the storages of tensors that remembered containers hold.
+def _add_known(inventory: dict[str, Any], known: list[ContainerTensors]) -> None:
+    """Add to an inventory the storages of tensors that remembered containers hold, after the stop.
 
-    A variable that holds one of these tensors, too, is no better name: it may hold another one soon.
+    A variable that holds one of these tensors, too, is no better name: it may hold another one soon. A tensor that has
+    gone since the stop keeps its name in this look where the map shows its block.
     """
     found = inventory["by_address"]
-    for address, entry in by_address(known).items():
+    for address, entry in by_address(chain.from_iterable(tensors.known() for tensors in known)).items():
         other = found.get(address)
         if other is None or (other["category"] not in OWNED and not other["keeper"]):
             found[address] = entry

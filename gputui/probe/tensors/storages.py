@@ -138,7 +138,8 @@ class Ledger:
     def record_again(self, tensors: list[Tensor], category: str, owners: list[str]) -> list[int]:
         """Record those of these tensors that an earlier look found by the same names and sizes, as it found them.
 
-        Returns the numbers of the others. Only for tensors that keep their places: of the rest, names say too little.
+        Returns the numbers of the others. `category` is "" for any. Only for tensors that keep their places, in a model
+        or in a container: of the rest, names say too little.
         """
         addresses = self.addresses(tensors)
         if addresses is None:
@@ -153,7 +154,7 @@ class Ledger:
                 or entry is None
                 or size_bytes not in {None, entry["size_bytes"]}
                 or entry["owner"] != (self._owner(owner) if self._kept_where else owner)
-                or entry["category"] != category
+                or category not in ("", entry["category"])
                 or entry["keeper"] != self.keeper
             ):
                 left.append(number)

@@ -15,7 +15,7 @@ from reader_looks import Looks  # noqa: E402
 
 from gputui.probe.inventory.inventory import take_inventory  # noqa: E402
 from gputui.probe.names.climb_stops import ClimbStops  # noqa: E402
-from gputui.probe.names.container_tensors import AT_ONCE, ContainerTensors  # noqa: E402
+from gputui.probe.names.container_tensors import TENSORS_AT_ONCE, ContainerTensors  # noqa: E402
 from gputui.probe.names.memory import Memory  # noqa: E402
 from gputui.probe.objects.attributes import AttributeReader  # noqa: E402
 from gputui.probe.objects.kinds import SEQUENCE, TypeClassifier  # noqa: E402
@@ -277,10 +277,10 @@ def addresses(tensors):
 @check
 def what_is_known_stays_known_and_each_look_adds_to_it():
     kept, reader = ContainerTensors(), RecordReader(TypeClassifier(torch), AttributeReader())
-    container = [torch.ones(8, device="cuda") for _ in range(6 * AT_ONCE)]
+    container = [torch.ones(8, device="cuda") for _ in range(6 * TENSORS_AT_ONCE)]
     before, looks = set(), 0
     while not kept.is_read:
-        known = read(kept, reader, container, AT_ONCE)
+        known = read(kept, reader, container, TENSORS_AT_ONCE)
         assert known > before
         before, looks = known, looks + 1
         if kept.is_read:
@@ -292,21 +292,21 @@ def what_is_known_stays_known_and_each_look_adds_to_it():
 @check
 def what_is_new_in_a_long_list_is_read_first():
     kept, reader = ContainerTensors(), RecordReader(TypeClassifier(torch), AttributeReader())
-    container = [torch.ones(8, device="cuda") for _ in range(3 * AT_ONCE)]
+    container = [torch.ones(8, device="cuda") for _ in range(3 * TENSORS_AT_ONCE)]
     while not kept.is_read:
-        read(kept, reader, container, AT_ONCE)
-    read(kept, reader, container, AT_ONCE // 2)
+        read(kept, reader, container, TENSORS_AT_ONCE)
+    read(kept, reader, container, TENSORS_AT_ONCE // 2)
     new = [torch.ones(8, device="cuda") for _ in range(4)]
     container += new
-    assert addresses(new) <= read(kept, reader, container, AT_ONCE)
+    assert addresses(new) <= read(kept, reader, container, TENSORS_AT_ONCE)
 
 
 @check
 def what_was_freed_is_not_known_any_more():
     kept, reader = ContainerTensors(), RecordReader(TypeClassifier(torch), AttributeReader())
-    container = [torch.ones(8, device="cuda") for _ in range(AT_ONCE)]
-    read(kept, reader, container, 100 * AT_ONCE)
-    del container[AT_ONCE // 2 :]
+    container = [torch.ones(8, device="cuda") for _ in range(TENSORS_AT_ONCE)]
+    read(kept, reader, container, 100 * TENSORS_AT_ONCE)
+    del container[TENSORS_AT_ONCE // 2 :]
     assert known_at(kept) == addresses(container)
 
 

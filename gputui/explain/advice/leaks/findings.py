@@ -84,7 +84,8 @@ def content_of(variable: GrowingVariable) -> str:
         return "in the graph of one tensor" if variable.graphs else "in one tensor"
     if variable.graphs:
         return f"in {counted(variable.graphs, 'graph')}"
-    return f"in {counted(variable.container.elements, 'element')}"
+    of_lists = f" of {counted(variable.lists, variable.container.type)}" if variable.lists else ""
+    return f"in {counted(variable.container.elements, 'element')}{of_lists}"
 
 
 def located(variable: GrowingVariable) -> str:
@@ -97,7 +98,8 @@ def _lengths(variable: GrowingVariable) -> list[str]:
     if container is None:
         return []
     limit = f" of at most {container.limit:,}" if container.limit else ""
-    sentence = f"The {container.type} grew from {variable.first_elements:,} to {container.elements:,} elements{limit}"
+    which = f"Its {counted(variable.lists, container.type)}" if variable.lists else f"The {container.type}"
+    sentence = f"{which} grew from {variable.first_elements:,} to {container.elements:,} elements{limit}"
     if variable.graphs >= container.elements:
         return [f"{sentence}; each keeps an autograd graph."]
     return [f"{sentence}; {variable.graphs:,} of them keep an autograd graph." if variable.graphs else f"{sentence}."]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gputui.explain.advice.leaks.thresholds import GROWTH_BYTES
 from gputui.explain.advice.situation import Seen
 from gputui.model.attached.tensors import Container
+
+_AMOUNTS = ("own_bytes", "graph_bytes", "host_own_bytes", "host_graph_bytes", "node_bytes", "hidden_bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,17 @@ class Kept:
     addresses: tuple[int, ...] = ()
     is_of_exceptions: bool = False
     is_exact: bool = True
+
+    @classmethod
+    def together(cls, parts: Sequence[Kept]) -> Kept:
+        """What several variables keep."""
+        return cls(
+            **{amount: sum(getattr(part, amount) for part in parts) for amount in _AMOUNTS},
+            shapes=frozenset().union(*(part.shapes for part in parts)),
+            addresses=tuple(address for part in parts for address in part.addresses),
+            is_of_exceptions=all(part.is_of_exceptions for part in parts),
+            is_exact=all(part.is_exact for part in parts),
+        )
 
     @property
     def device_bytes(self) -> int:
@@ -56,6 +70,9 @@ class GrowingVariable:
     container: Container | None = None
     first_elements: int = 0
     graphs: int = 0
+    lists: int = 0
+    """How many containers in the one of this name get longer, as in a dictionary of lists; 0 where it does itself.
+    `container` then has the elements of all, and their type."""
 
     @property
     def is_on_device(self) -> bool:

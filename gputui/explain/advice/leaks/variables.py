@@ -22,7 +22,7 @@ def growing_variables(looks: Sequence[Seen], device: int, *, has_host: bool) -> 
 
     `has_host`: also those that fill the host's memory with graphs.
     """
-    growing = [_growing_container(run, device) for run in _growing_containers(looks)]
+    growing = _together([_growing_container(run, device) for run in _growing_containers(looks)], looks, device)
     growing += _filling_containers(looks, device, {variable.name for variable in growing})
     containers = {variable.name for variable in growing}
     growing += [variable for variable in _single_variables(looks, device) if variable.name not in containers]
@@ -39,6 +39,29 @@ def in_one_look(look: Seen, name: str, device: int) -> GrowingVariable | None:
     own += [storage for storage in _inventory(look).storages if storage.owner == name and storage.device == device]
     saved += [storage for storage in _inventory(look).storages if storage.kept_by == name and storage.device == device]
     return _growing_variable(name, 0, own + saved, (look, look), device) if own or saved else None
+
+
+def _together(growing: list[GrowingVariable], looks: Sequence[Seen], device: int) -> list[GrowingVariable]:
+    """These, where several are in one container, as that one: a dictionary of lists that all get longer."""
+    for outer in _inventory(looks[-1]).containers if len(growing) > 1 else ():
+        inside = [v for v in growing if v.container is not None and v.name.startswith(f"{outer.name}[")]
+        if "[" in outer.name or len(inside) < 2:
+            continue
+        largest = max(inside, key=lambda variable: variable.grown_bytes)
+        whole = _growing_container([(largest.first, outer), (largest.last, outer)], device)
+        assert largest.container is not None
+        elements = sum(v.container.elements for v in inside if v.container is not None)
+        whole = replace(
+            whole,
+            kept=Kept.together([variable.kept for variable in inside]),
+            grown_bytes=sum(variable.grown_bytes for variable in inside),
+            container=replace(outer, type=largest.container.type, elements=elements),
+            first_elements=sum(variable.first_elements for variable in inside),
+            graphs=sum(variable.graphs for variable in inside),
+            lists=len(inside),
+        )
+        growing = [whole, *(variable for variable in growing if variable not in inside)]
+    return growing
 
 
 def _filling_containers(looks: Sequence[Seen], device: int, growing: Collection[str]) -> list[GrowingVariable]:
