@@ -24,7 +24,7 @@ LITTLE = 0.1
 
 
 class Report(NamedTuple):
-    """What the first three lines say of a program, the kind of the finding, and words of its remedy."""
+    """What the first three lines say of a program (a pattern), the kind of the finding, and words of its remedy."""
 
     program: str
     says: str
@@ -35,25 +35,25 @@ class Report(NamedTuple):
 
 
 REPORTS = (
-    Report("hook_handles", "encoder.*._forward_hooks[*].features", "kept_variable", "Append feature.cpu()"),
-    Report("module_activations", "model.layers.*.activations", "kept_variable", "Append activation.cpu()"),
-    Report("metric_states", "task.val_curve.preds", "kept_variable", "Append pred.detach() instead of pred"),
+    Report("hook_handles", re.escape("encoder.*._forward_hooks[*].features"), "kept_variable", "Append feature.cpu()"),
+    Report("module_activations", re.escape("model.layers.*.activations"), "kept_variable", "Append activation.cpu()"),
+    Report("metric_states", re.escape("task.val_curve.preds"), "kept_variable", "Append pred.detach() instead of pred"),
     Report("hidden_state", "hidden", "kept_variable", "Compute hidden under torch.no_grad()"),
-    Report("optimizer_history", "batcher.state.history", "kept_variable", "under torch.no_grad()"),
+    Report("optimizer_history", re.escape("batcher.state.history"), "kept_variable", "under torch.no_grad()"),
     Report("fold_results", "xval_results", "kept_variable", "Append xval_result.cpu()"),
     Report(
         "fold_schedulers",
-        "6 x Warmup that only cycles keep (step (fold_schedulers.py:17)",
+        r"gc\.collect\(\) would free .*\bWarmup\b.*\bstep\b",
         "kept_by_cycle",
         "runs gc.collect()",
     ),
-    Report("ensemble", "ensemble.learners", "kept_variable", "move a model that is ready to host memory"),
+    Report("ensemble", re.escape("ensemble.learners"), "kept_variable", "move a model that is ready to host memory"),
     Report("abandoned_capture", "A failed capture of a CUDA graph", "failed_capture", "", has_line=False),
-    Report("hook_of_self", "12 x Net that only cycles keep (hook (hook_of_self.py:17)", "kept_by_cycle", "hook()"),
-    Report("cached_masks", "held by mask (cached_masks.py:9 in mask)", "kept_variable", "maxsize"),
-    Report("resumed", "checkpoint['model'][*] holds a copy of the weights", "weight_copy", "del checkpoint"),
+    Report("hook_of_self", r"gc\.collect\(\) would free .*\bNet\b.*\bhook\b", "kept_by_cycle", "hook()"),
+    Report("cached_masks", re.escape("held by mask (cached_masks.py:9 in mask)"), "kept_variable", "maxsize"),
+    Report("resumed", re.escape("checkpoint['model'][*] holds a copy of the weights"), "weight_copy", "del checkpoint"),
     Report("row_views", "rows", "small_views", "clone()"),
-    Report("validation_history", "experiment.history['val'][0]['preds']", "kept_variable", ".cpu()"),
+    Report("validation_history", re.escape("experiment.history['val'][0]['preds']"), "kept_variable", ".cpu()"),
 )
 
 
@@ -84,7 +84,7 @@ def findings_of(python: Python, child: Child, kind: str) -> list[dict]:
 def test_the_first_lines_answer_the_report_and_the_remedy_works(python: Python, report: Report) -> None:
     child, kept_bytes = start(python, report.program)
     answer = " ".join(line.strip() for line in once(python, child).splitlines()[:3])
-    assert report.says in answer
+    assert re.search(report.says, answer), answer
     place = re.search(rf"{report.program}\.py:([\d, ]+)", answer)
     assert (place is not None) == report.has_line, answer
     if place is not None:

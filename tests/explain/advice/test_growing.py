@@ -320,6 +320,24 @@ def test_growing_parameters_are_named_where_only_the_counters_show_a_leak():
     assert finding.remedy.startswith("Make models and optimizers once")
 
 
+def test_lists_of_one_dictionary_that_all_get_longer_are_told_as_that_dictionary() -> None:
+    place, looks = "hooks.py:11 in hook", []
+    for length in LENGTHS:
+        lists = [f"probe.features['{layer}.0']" for layer in range(3)]
+        tensors = plain([f"{name}[{number}]" for name in lists for number in range(length)], f" ({place})")
+        inside = [container(name, length, ident=number, where=place) for number, name in enumerate(lists, 2)]
+        looks.append((tensors, (container("probe.features", 3, "dict", where=place), *inside)))
+    finding = find(looks)
+    assert finding is not None
+    assert finding.title.startswith(
+        f"probe.features ({place}) grows: 480 MiB in 60 elements of 3 lists, 9.6 MiB a second"
+    )
+    assert "Its 3 lists grew from 30 to 60 elements." in finding.evidence
+    assert finding.remedy.startswith("Append feature.cpu() instead of feature")
+    assert finding.owners == ("probe.features",)
+    assert len(finding.addresses) == 3 * LENGTHS[-1]
+
+
 def by_session(sizes: Sequence[int], name: str = "server.sessions") -> Finding | None:
     """The finding about a dictionary of two sessions, each of which keeps so many tensors."""
     place = "serve.py:9 in serve"

@@ -17,7 +17,9 @@ ELEMENTS = {
     "losses": "loss",
     "trainer.val_outputs": "val_output",
     "boxes": "box",
-    "history['preds']": "tensor",
+    "history['preds']": "pred",
+    "outputs['val'][3]": "output",
+    "probe.features['0.0']": "feature",
     "cache": "tensor",
 }
 LISTS = {(): "", ("a",): "a", ("a", "b"): "a and b", ("a", "a", "b"): "a and b", tuple("abcde"): "a, b, c and 2 more"}

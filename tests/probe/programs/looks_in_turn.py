@@ -107,6 +107,34 @@ def what_comes_into_a_remembered_container_is_named_at_once():
 
 
 @check
+def lists_of_a_dictionary_are_read_one_by_one_and_what_is_new_in_each_comes_first():
+    _owners = trained()
+    holder = Holder(8, 8)
+    holder.history = {key: [row() for _ in range(300)] for key in "abc"}
+    looks, named = Looks(), 0
+    for _ in range(30):
+        owners = looks.take(steps=600)["owners"]
+        looks.climb()
+        before, named = named, sum(name.startswith("holder.history[") for name in owners.values())
+        assert named >= before, (named, before)
+        if named == 900:
+            break
+    assert named == 900, named
+    for rows in holder.history.values():
+        rows += [row() for _ in range(4)]
+    inventory = looks.take(steps=600)
+    for key, rows in holder.history.items():
+        names = [inventory["owners"].get(held.data_ptr()) for held in rows]
+        assert names == [f"holder.history[{key!r}][{number}]" for number in range(304)], names[-5:]
+    lengths = {container["name"]: container["elements"] for container in inventory["containers"]}
+    assert lengths["holder.history['a']"] == 304, lengths
+
+
+def row():
+    return torch.ones(100, 100, device="cuda")
+
+
+@check
 def what_an_exception_keeps_is_named_at_once():
     _owners = trained()
     looks = Looks(SOME)
