@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
+from gputui.commands import check_serving
 from gputui.commands.parser import Parser
 from gputui.commands.printed.check import annotation, check_report, summary_page
 from gputui.errors import GputuiError, UsageError
@@ -48,6 +49,8 @@ class _Options(NamedTuple):
 
 def run(arguments: list[str], _settings: Settings | None = None) -> int:
     """Rehearse each target, print what it needs, and say by the exit status whether that is too much."""
+    if check_serving.is_of_server(arguments):
+        return check_serving.run(arguments)
     parsed = _parser().parse(arguments)
     if parsed.update and not parsed.baseline:
         cause = "--update writes the baseline, and none is named."
