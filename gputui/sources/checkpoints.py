@@ -103,7 +103,7 @@ def _tensors(folder: str, files: tuple[str, ...]) -> StoredTensors | None:
                 kind[dtype] += prod(shape)
     except (OSError, ValueError, RecursionError):
         return None
-    return StoredTensors(matrices, vocabulary, vectors) if files else None
+    return StoredTensors(matrices, vocabulary, vectors) if matrices.total() else None
 
 
 def _header(path: str) -> list[tuple[str, str, list[int]]]:
@@ -112,7 +112,10 @@ def _header(path: str) -> list[tuple[str, str, list[int]]]:
         (length,) = struct.unpack("<Q", file.read(8).ljust(8, b"\0"))
         if not 0 < length <= _MOST_BYTES:
             raise ValueError(length)
-        header = json.loads(file.read(length))
+        text = file.read(length)
+    if len(text) < length:
+        raise ValueError(path)
+    header = json.loads(text)
     rows: list[tuple[str, str, list[int]]] = []
     for name, row in header.items() if isinstance(header, dict) else ():
         if name == "__metadata__":

@@ -113,8 +113,9 @@ class Architecture:
 
 def architecture_of(configuration: Mapping[str, Any], name: str) -> Architecture:
     """The sizes in a config.json. Raises GputuiError with the key that is missing or absurd."""
-    text = _text_model(configuration)
-    read = _Reader({**DEFAULTS.get(str(text.get("model_type")), {}), **text}, name)
+    said = _text_model(configuration)
+    text = {**DEFAULTS.get(str(said.get("model_type")), {}), **said}
+    read = _Reader(text, name)
     heads, hidden = read.size("heads"), read.size("hidden")
     layers = read.size("layers", most=LAYERS_AT_MOST)
     kind = str(text.get("model_type") or configuration.get("model_type") or "")[:40]
