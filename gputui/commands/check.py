@@ -34,7 +34,8 @@ entries are checked. An entry has the keys function, name, arguments, settings, 
 EPILOG = """exit status: 0 all fit, and none needs more than its baseline says; 1 one does; 2 it could not be told
   gputui check train:setup --budget 20GiB
   gputui check --baseline gpu-memory.json --update     then commit the file
-  gputui check --baseline gpu-memory.json              in CI"""
+  gputui check --baseline gpu-memory.json              in CI
+  gputui check vllm serve --help                       whether an inference server would start, and what fits"""
 
 
 class _Options(NamedTuple):

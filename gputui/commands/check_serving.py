@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 from collections.abc import Sequence
-from itertools import pairwise
 
 from gputui.commands.parser import Parser
 from gputui.commands.printed.check_serving import serving_report
@@ -23,31 +22,33 @@ from gputui.output import output_width, put
 from gputui.sources.checkpoints import checkpoint_of
 from gputui.units import MIB
 
-SERVERS = (("vllm", "serve"),)
+PROGRAM, COMMAND = "vllm", "serve"
 PIPE_COLUMNS = 100
 EXIT_STATUSES = {Verdict.STARTS: 0, Verdict.REFUSES: 1, Verdict.NOT_SURE: 2}
 OURS = {"--device": True, "--device-memory": True, "--json": False, "--help": False, "-h": False}
 """Options of gputui's, which stand before `vllm` or among its flags, and whether each has a value."""
-DESCRIPTION = """Tell without a GPU, and without vLLM, whether a server would start on a device, how its memory would be
-divided, and how many tokens and requests its KV cache would hold. It reads the model's config.json and the sizes of its
-weights, in a folder or in the cache of Hugging Face's hub; nothing is fetched. Write the flags of vLLM as you would to
-start it."""
+DESCRIPTION = """Tell without a GPU, and without vLLM, whether a server would start on a device, how its memory would
+be divided, and how many tokens and requests its KV cache would hold. It reads the model's config.json and the sizes of
+its weights, in a folder or in the cache of Hugging Face's hub; nothing is fetched. Write the flags of vLLM as you would
+to start it."""
 EPILOG = """exit status: 0 it starts; 1 it does not; 2 the estimates do not tell
   gputui check vllm serve meta-llama/Llama-3.1-8B-Instruct --max-model-len 32768 --device H100
   gputui check vllm serve ./model --tensor-parallel-size 2 --kv-cache-dtype fp8 --device A100-80GB"""
 
 
-def is_of_server(arguments: Sequence[str]) -> bool:
+def is_of_server(arguments: list[str]) -> bool:
     """Whether this is the command line of a server, perhaps after options of gputui's."""
-    return _server_at(arguments) is not None
+    return PROGRAM in arguments
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(arguments: list[str]) -> int:
     """Print what a server would have; the exit status says whether it starts."""
-    at = _server_at(arguments)
-    before, after = (arguments[:at], arguments[at + 2 :]) if at is not None else ((), arguments)
-    ours, theirs = _divided(after)
-    parsed = _parser().parse([*(word for word in before if word != "--"), *ours])
+    at = arguments.index(PROGRAM)
+    if arguments[at + 1 : at + 2] != [COMMAND]:
+        cause = f"Of {PROGRAM}'s commands, {COMMAND} can be checked."
+        raise UsageError(cause, f"Write: gputui check {PROGRAM} {COMMAND} MODEL --device H100")
+    ours, theirs = _divided(arguments[at + 2 :])
+    parsed = _parser().parse([*(word for word in arguments[:at] if word != "--"), *ours])
     flags = serve_flags(theirs)
     device = _device(parsed)
     checkpoint = checkpoint_of(flags.model, flags.revision or "", os.environ)
@@ -62,10 +63,6 @@ def run(arguments: Sequence[str]) -> int:
     else:
         put(serving_report(start, others, output_width(PIPE_COLUMNS)))
     return EXIT_STATUSES[start.verdict]
-
-
-def _server_at(arguments: Sequence[str]) -> int | None:
-    return next((at for at, pair in enumerate(pairwise(arguments)) if pair in SERVERS), None)
 
 
 def _divided(words: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -48,6 +48,11 @@ REFUSED = {
 }
 
 
+def test_another_command_of_the_server_is_refused(capsys: pytest.CaptureFixture[str]):
+    assert main(["check", "vllm", "--device", "H100"]) == 2
+    assert "Write: gputui check vllm serve MODEL" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("words", "cause"), REFUSED.values(), ids=REFUSED)
 def test_what_is_wrong_is_said(model: str, words: tuple[str, ...], cause: str, capsys: pytest.CaptureFixture[str]):
     assert main(["check", "vllm", "serve", model, *words]) == 2

@@ -14,7 +14,7 @@ os.environ.update(
     VLLM_NO_USAGE_STATS="1", HF_HUB_OFFLINE="1", HF_HUB_DISABLE_PROGRESS_BARS="1",
 )  # fmt: skip
 
-import vllm.model_executor.models.llama  # noqa: F401 - so that no start imports it itself
+import vllm.model_executor.models.llama
 import vllm.v1.engine.llm_engine
 import vllm.v1.worker.gpu_model_runner
 import vllm.v1.worker.gpu_worker  # noqa: F401
