@@ -22,7 +22,8 @@ from gputui.explain.serving.ahead.words import (
 from gputui.output import cut
 from gputui.units import format_bytes
 
-HEADINGS = ("with", "KV cache", "tokens", "requests", "")
+HEADINGS = ("with", "KV cache", "tokens", "requests")
+DOUBTS = {Verdict.REFUSES: "does not start", Verdict.NOT_SURE: "may not start"}
 ESTIMATED = "estimated"
 
 
@@ -34,7 +35,7 @@ def serving_report(start: Start, others: Sequence[tuple[str, Start]], width: int
         "",
         f"{'Each' if start.flags.tensor_parallel_size > 1 else 'The'} {start.device.name}: {between_bytes(total)}",
     ]
-    lines += [cut(f"{size:>17}  {name:<27}  {note}".rstrip(), width) for size, name, note in _rows(start)]
+    lines += [cut(f"{size:>17}  {name:<17}  {note}".rstrip(), width) for size, name, note in _rows(start)]
     if others:
         lines += ["", *table(HEADINGS, (_other(words, other) for words, other in others), width)]
     notes = _wrapped(doubts(start), width)
@@ -62,17 +63,15 @@ def _rows(start: Start) -> list[tuple[str, str, str]]:
     total = start.device.total_bytes
     left = Between(total.least - start.worst.requested_bytes, total.most - start.best.requested_bytes)
     utilization = start.settings.gpu_memory_utilization
-    rows.append(
-        (between_bytes(left), "left to the CUDA context", f"and others, by gpu_memory_utilization={utilization:g}")
-    )
+    note = f"gpu_memory_utilization={utilization:g}; CUDA context"
+    rows.append((between_bytes(left), "left", note))
     return rows
 
 
 def _other(words: str, start: Start) -> tuple[str, ...]:
     kv = between_bytes(Between(start.worst.kv_bytes, start.best.kv_bytes))
-    if start.verdict is Verdict.REFUSES:
-        return words, kv, "", "", "does not start"
+    if start.verdict is not Verdict.STARTS:
+        return words, kv, DOUBTS[start.verdict], ""
     length = start.settings.max_model_len or 1
     requests = between(start.worst.tokens / length, start.best.tokens / length)
-    doubt = "may start" if start.verdict is Verdict.NOT_SURE else ""
-    return words, kv, between(start.worst.tokens, start.best.tokens), requests, doubt
+    return words, kv, between(start.worst.tokens, start.best.tokens), requests

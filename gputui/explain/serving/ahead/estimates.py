@@ -35,6 +35,12 @@ LIBRARIES, COMMUNICATION = Between(0, 400 * MIB), Between(100 * MIB, 1100 * MIB)
 SAMPLER_ROW_BYTES = 4 * (1024 + 1024 + 1024 + 128)
 """Of a request in the second model runner: allowed tokens, biases, tokens that stop it."""
 
+SAMPLED_BYTES = {False: 14, True: 6}
+"""Of a word of the vocabulary for each request, in the first and in the second model runner: logits as the model makes
+them and as float32; in the first also probabilities and random numbers."""
+PEAK_OFF, PEAK_ALWAYS = Between(70, 140), 256 * MIB
+"""In percent of what the shapes of tensors say; what kernels allocate beside them."""
+
 
 def buffers(model: Architecture, settings: ServingSettings) -> Between:
     """The engine's own tensors: counts of tokens for penalties, tables of blocks, rotary angles."""
@@ -53,11 +59,10 @@ def activations(model: Architecture, settings: ServingSettings, dtype: str, devi
     attention = (heads * 2 + kv_heads * 2) * model.head_size
     inner = -(-(model.experts.size * model.experts.of_token if model.experts else model.intermediate) // devices)
     forward = tokens * width * (2 * model.hidden + max(attention, 3 * inner))
-    rows = min(settings.max_num_seqs or 0, tokens)
-    words = vocabulary_rows(model, devices) * devices
-    sampling = rows * words * (width + 4)
-    least, most = max(forward, sampling), forward + 4 * sampling
-    return Between(least // 2, most)
+    rows, words = min(settings.max_num_seqs or 0, tokens), vocabulary_rows(model, devices) * devices
+    each = SAMPLED_BYTES[bool(settings.use_v2_model_runner)]
+    peak = max(forward, tokens * width * model.hidden + rows * words * each)
+    return Between(int(peak * PEAK_OFF.least / 100), int(peak * PEAK_OFF.most / 100) + PEAK_ALWAYS)
 
 
 def graphs(model: Architecture, settings: ServingSettings) -> Between:

@@ -45,9 +45,9 @@ def weights_of(checkpoint: Checkpoint, model: Architecture, dtype: str, chosen: 
             name = str(model.quantization.get("quant_method"))[:40]
             cause = f"How large weights quantised with {name} are is not known without their index."
             raise GputuiError(cause, "Fetch model.safetensors.index.json into the model's folder.")
-        source, size = "from the sizes in config.json", _bytes(here, width, quantization)
+        source, size = "from config.json", _bytes(here, width, quantization)
     else:
-        source = "from the headers of the weights" if checkpoint.tensors else "from the index of the weights"
+        source = "from their headers" if checkpoint.tensors else "from their index"
         size = known * share
     return Weights(
         bytes=round(size),

@@ -14,10 +14,10 @@ from gputui.units import GIB, MIB, format_bytes
 
 PARTS = {
     "weights": "weights",
-    "buffers": "the engine's other buffers",
-    "activations": "activations at their peak",
+    "buffers": "engine's buffers",
+    "activations": "activations' peak",
     "graphs": "CUDA graphs",
-    "libraries": "libraries, their workspaces",
+    "libraries": "libraries",
 }
 FULLER, FP8 = 0.95, "fp8"
 DEVICES_AT_MOST = 8
@@ -60,8 +60,10 @@ def error_words(start: Start) -> str:
     """vLLM's error, "" where it is sure to start."""
     if not start.error:
         return ""
-    doubt = "" if start.verdict is Verdict.REFUSES else "If so, "
-    return f"{doubt}{'vLLM says' if not doubt else 'it says'}: {start.error}"
+    if start.verdict is Verdict.NOT_SURE:
+        return f"With the least that the estimates leave, vLLM says: {start.error}"
+    most = "" if start.worst.error == start.best.error else ", with the most that the estimates leave"
+    return f"vLLM says{most}: {start.error}"
 
 
 def weights_words(start: Start) -> str:
