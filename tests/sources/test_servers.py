@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gputui.sources.processes.family import Family
-from gputui.sources.processes.servers import Servers
+from gputui.sources.processes.ranks import Servers
 from gputui.sources.procfs import ProcFs
 from tests.sources.false_proc import FalseProc
 

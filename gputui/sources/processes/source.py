@@ -17,9 +17,8 @@ from gputui.sources.processes.descriptions import Description, Descriptions
 from gputui.sources.processes.family import Family, WorkerPids, sum_of
 from gputui.sources.processes.namespace import Namespace, Strangers
 from gputui.sources.processes.orphans import Orphans
-from gputui.sources.processes.ranks import Ranks
+from gputui.sources.processes.ranks import Ranks, Servers
 from gputui.sources.processes.rollups import Rollups, pss_of
-from gputui.sources.processes.servers import Servers
 from gputui.sources.processes.unattributed import unattributed
 from gputui.sources.procfs import EMPTY, ENDED, MOUNT, ProcFs
 from gputui.sources.procfs_formats import Rollup, Stat
