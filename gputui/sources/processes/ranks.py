@@ -1,4 +1,4 @@
-"""Processes that one has started to work together: ranks of a job by their variables, an inference server's by titles."""
+"""Processes that one has started to work together: ranks of a job by variables, those of a server by titles."""
 
 from __future__ import annotations
 

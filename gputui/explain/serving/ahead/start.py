@@ -30,8 +30,8 @@ from gputui.explain.serving.capacity import NULL_BLOCKS, blocks_of_request, long
 from gputui.model.attached.serving import ServingSettings
 from gputui.model.checkpoint import Checkpoint
 
-WEIGHTS_OFF = 0.01
-"""By so much a loaded model may differ from the sum of its tensors: alignment, tensors that are laid out anew."""
+LESS_WEIGHTS, MORE_WEIGHTS = 0.005, 0.015
+"""By so much a loaded model may differ from the sum of its tensors: alignment, rotary angles, tensors laid out anew."""
 
 
 class Verdict(Enum):
@@ -107,7 +107,7 @@ def start_of(checkpoint: Checkpoint, flags: ServeFlags, device: Device, *, has_s
 
 
 def _around(size: int) -> Between:
-    return Between(round(size * (1 - WEIGHTS_OFF)), round(size * (1 + WEIGHTS_OFF)))
+    return Between(round(size * (1 - LESS_WEIGHTS)), round(size * (1 + MORE_WEIGHTS)))
 
 
 def _end(
