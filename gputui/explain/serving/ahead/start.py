@@ -29,9 +29,10 @@ from gputui.explain.serving.ahead.weights import Weights, weights_of
 from gputui.explain.serving.capacity import NULL_BLOCKS, blocks_of_request, longest_request, tokens_in
 from gputui.model.attached.serving import ServingSettings
 from gputui.model.checkpoint import Checkpoint
+from gputui.units import MIB
 
-LESS_WEIGHTS, MORE_WEIGHTS = 0.005, 0.015
-"""By so much a loaded model may differ from the sum of its tensors: alignment, rotary angles, tensors laid out anew."""
+LESS_WEIGHTS, MORE_WEIGHTS, LOADING_BYTES = 0.005, 0.015, 64 * MIB
+"""By so much a loaded model may differ from the sum of its tensors: rotary angles, what is there only for a moment."""
 
 
 class Verdict(Enum):
@@ -107,7 +108,7 @@ def start_of(checkpoint: Checkpoint, flags: ServeFlags, device: Device, *, has_s
 
 
 def _around(size: int) -> Between:
-    return Between(round(size * (1 - LESS_WEIGHTS)), round(size * (1 + MORE_WEIGHTS)))
+    return Between(round(size * (1 - LESS_WEIGHTS)), round(size * (1 + MORE_WEIGHTS)) + LOADING_BYTES)
 
 
 def _end(
