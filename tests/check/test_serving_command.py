@@ -28,6 +28,13 @@ def test_the_answer_is_the_first_line(model: str, capsys: pytest.CaptureFixture[
     assert max(map(len, text.splitlines())) <= 80
 
 
+def test_the_longest_that_fits_is_said_as_a_range(model: str, capsys: pytest.CaptureFixture[str]):
+    assert main(["check", "vllm", "serve", model, "--max-model-len", "auto", "--device", "RTX4090"]) == 0
+    first = " ".join(capsys.readouterr().out.split("\n\n")[0].split())
+    assert "1.0 requests of 3" in first
+    assert "The cache allows a max_model_len of up to 3" in first
+
+
 def test_the_device_may_stand_before_the_server(model: str, capsys: pytest.CaptureFixture[str]):
     words = ["--device-memory", "14GiB", "--json", "--", "vllm", "serve", model, "--enable-lora"]
     assert main(["check", *words]) == 1

@@ -17,6 +17,7 @@ from gputui.explain.serving.ahead.words import (
     error_words,
     headline,
     length_words,
+    requests,
     weights_words,
 )
 from gputui.output import cut
@@ -72,6 +73,4 @@ def _other(words: str, start: Start) -> tuple[str, ...]:
     kv = between_bytes(Between(start.worst.kv_bytes, start.best.kv_bytes))
     if start.verdict is not Verdict.STARTS:
         return words, kv, DOUBTS[start.verdict], ""
-    length = start.settings.max_model_len or 1
-    requests = between(start.worst.tokens / length, start.best.tokens / length)
-    return words, kv, between(start.worst.tokens, start.best.tokens), requests
+    return words, kv, between(start.worst.tokens, start.best.tokens), requests(start)

@@ -114,6 +114,7 @@ VERDICTS: dict[str, tuple[dict[str, Any], dict[str, Any], Verdict, str]] = {
         LLAMA_8B, {"gpu_memory_utilization": 0.35}, Verdict.REFUSES,
         "To serve at least one request with the model's max seq len (131072), (16.00 GiB KV cache is needed",
     ),
+    "as long as fits": (LLAMA_8B, {"gpu_memory_utilization": 0.35, "max_model_len": 0}, Verdict.STARTS, ""),
     "longer than the model": (
         LLAMA_8B, {"max_model_len": 200_000}, Verdict.REFUSES,
         "User-specified max_model_len (200000) is greater than the derived max_model_len (",
@@ -192,7 +193,7 @@ LINES = {
     "binary thousands": (["m", "--max-model-len=32K"], {"model": "m", "max_model_len": 32_768}),
     "an underscore": (["m", "--max_num_seqs", "8"], {"model": "m", "max_num_seqs": 8}),
     "short": (["m", "-tp", "2", "-q", "fp8"], {"model": "m", "tensor_parallel_size": 2, "quantization": "fp8"}),
-    "the length that fits": (["m", "--max-model-len", "-1"], {"model": "m"}),
+    "the length that fits": (["m", "--max-model-len", "-1"], {"model": "m", "max_model_len": 0}),
     "a flag": (["--model", "m", "--enforce-eager"], {"model": "m", "enforce_eager": True}),
     "others": (["m", "--port", "80", "--no-log", "-x"], {"model": "m", "others": ("--port", "--no-log", "--x")}),
     "apart": (["m", "--enable-lora", "-dp", "4"], {"model": "m", "apart": ("--enable-lora", "--data-parallel-size")}),

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 from gputui.errors import UsageError
 
 LARGEST = 1 << 40
+FITTED = 0
+"""A max_model_len for which vLLM takes the longest that fits."""
 _WHOLE = re.compile(r"(\d{1,13}(?:\.\d{1,6})?)([kKmMgGtT]?)")
 _STEPS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 """vLLM's own: 32k are 32,000 tokens, and 32K are 32,768."""
@@ -48,8 +50,8 @@ def whole(text: str) -> int:
     return value
 
 
-def _length(text: str) -> int | None:
-    return None if text in ("auto", "-1") else whole(text)
+def _length(text: str) -> int:
+    return FITTED if text in ("auto", "-1") else whole(text)
 
 
 def _count(text: str) -> int:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from typing import NamedTuple
 
 from gputui.explain.serving.ahead.architecture import Architecture, architecture_of
 from gputui.explain.serving.ahead.cache import CachePlan, cache_plan
-from gputui.explain.serving.ahead.command_line import ServeFlags
+from gputui.explain.serving.ahead.command_line import FITTED, ServeFlags
 from gputui.explain.serving.ahead.defaults import dtype_of, settings_of
 from gputui.explain.serving.ahead.device import Device
 from gputui.explain.serving.ahead.estimates import (
@@ -97,12 +98,17 @@ def start_of(checkpoint: Checkpoint, flags: ServeFlags, device: Device, *, has_s
         "libraries": LIBRARIES if devices == 1 else COMMUNICATION,
     }
     refused = refusal_of_flags(model, flags, settings)
+    is_fitted = flags.max_model_len == FITTED
+    sides = ((1, device.total_bytes.least, CONTEXT.most), (0, device.total_bytes.most, CONTEXT.least))
     worst, best = (
-        _end(total, context, {name: part[end] for name, part in parts.items()}, settings, cache, refused)
-        for end, total, context in (
-            (1, device.total_bytes.least, CONTEXT.most),
-            (0, device.total_bytes.most, CONTEXT.least),
+        _end(
+            _Side(total, context, {name: part[end] for name, part in parts.items()}),
+            settings,
+            cache,
+            refused,
+            is_fitted=is_fitted,
         )
+        for end, total, context in sides
     )
     return Start(flags, device, model, settings, weights, cache, parts, worst, best)
 
@@ -111,20 +117,30 @@ def _around(size: int) -> Between:
     return Between(round(size * (1 - LESS_WEIGHTS)), round(size * (1 + MORE_WEIGHTS)) + LOADING_BYTES)
 
 
-def _end(
-    total: int, context: int, parts: Mapping[str, int], settings: ServingSettings, cache: CachePlan, refused: str
-) -> End:
+class _Side(NamedTuple):
+    """One number for each part of a device."""
+
+    total: int
+    context: int
+    parts: Mapping[str, int]
+
+
+def _end(side: _Side, settings: ServingSettings, cache: CachePlan, refused: str, *, is_fitted: bool) -> End:
     """The arithmetic with one number for each part."""
+    total, parts = side.total, side.parts
     requested = math.ceil(total * (settings.gpu_memory_utilization or 1))
     available = settings.kv_cache_memory_bytes or requested - sum(parts.values())
     each = cache.bytes_per_block
     blocks = max(0, available // each)
     longest = (longest_request(blocks, cache.groups, settings) if blocks else 0) or 0
     length = settings.max_model_len or 0
+    if is_fitted and longest:
+        length = min(length, longest)
+        settings = replace(settings, max_model_len=length)
     needed = (blocks_of_request(cache.groups, length, settings) or 0) * each
     error = (
         refused
-        or refusal_of_memory(total - context, total, requested, parts["weights"], settings)
+        or refusal_of_memory(total - side.context, total, requested, parts["weights"], settings)
         or refusal_of_cache(available - NULL_BLOCKS * each, needed, longest, length)
     )
     return End(requested, max(0, available), blocks, tokens_in(blocks, cache.groups, settings) or 0, longest, error)

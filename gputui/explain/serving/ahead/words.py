@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gputui.explain.owners.names import counted
-from gputui.explain.serving.ahead.command_line import ServeFlags
+from gputui.explain.serving.ahead.command_line import FITTED, ServeFlags
 from gputui.explain.serving.ahead.estimates import Between
 from gputui.explain.serving.ahead.start import Start, Verdict
 from gputui.explain.serving.capacity import NULL_BLOCKS, blocks_of_request
@@ -47,13 +47,26 @@ def headline(start: Start) -> str:
     verdict = start.verdict
     if verdict is Verdict.REFUSES:
         return f"It does not start {where}."
-    tokens, length = between(start.worst.tokens, start.best.tokens), start.settings.max_model_len or 1
-    requests = between(start.worst.tokens / length, start.best.tokens / length)
+    tokens, length = between(start.worst.tokens, start.best.tokens), between(*lengths(start))
     says = "It starts" if verdict is Verdict.STARTS else "It is not sure to start"
-    fits = f"its KV cache has room for {tokens} tokens, {requests} requests of {length:,}"
+    fits = f"its KV cache has room for {tokens} tokens, {requests(start)} requests of {length}"
     limit = start.settings.max_num_seqs or 0
-    capped = f" (max_num_seqs lets {limit:,} run)" if start.worst.tokens / length > limit else ""
+    capped = f" (max_num_seqs lets {limit:,} run)" if start.worst.tokens / lengths(start)[0] > limit else ""
     return f"{says} {where}: {fits}{capped}."
+
+
+def lengths(start: Start) -> tuple[int, int]:
+    """max_model_len in the worst and in the best case, which differ where vLLM takes the longest that fits."""
+    length = start.settings.max_model_len or 1
+    if start.flags.max_model_len != FITTED:
+        return length, length
+    return min(length, start.worst.longest or 1), min(length, start.best.longest or 1)
+
+
+def requests(start: Start) -> str:
+    """How many requests of max_model_len fit."""
+    shortest, longest = lengths(start)
+    return between(start.worst.tokens / shortest, start.best.tokens / longest)
 
 
 def error_words(start: Start) -> str:
