@@ -20,7 +20,7 @@ from gputui.explain.serving.ahead.words import other_flags
 from gputui.explain.whatif.by_hand import bytes_of
 from gputui.output import output_width, put
 from gputui.sources.checkpoints import checkpoint_of
-from gputui.units import MIB
+from gputui.units import GIB, MIB, format_bytes
 
 PROGRAM, COMMAND = "vllm", "serve"
 PIPE_COLUMNS = 100
@@ -106,4 +106,7 @@ def _device(parsed: argparse.Namespace) -> Device:
         known = device_of(parsed.device)
         return device_by_name(known.name, known.total_mib * MIB)
     size = bytes_of(parsed.device_memory)
+    if size < GIB:
+        cause = f"No GPU has {format_bytes(size)}."
+        raise UsageError(cause, "Write its memory with the unit, such as --device-memory 79.2GiB.")
     return Device(f"GPU of {parsed.device_memory}", Between(size, size))

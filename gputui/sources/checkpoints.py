@@ -40,10 +40,13 @@ def _folder(name: str, revision: str, environment: Mapping[str, str]) -> str:
             return name
         cause = f"The folder {name} has no {CONFIGURATION}."
         raise UsageError(cause, "Name the folder of a model as Hugging Face's transformers saves it.")
+    if name.startswith((".", "/", "~")) or name.count("/") > 1:
+        cause = f"There is no folder {name}."
+        raise UsageError(cause, f"Name a folder with the model's {CONFIGURATION}.")
     hub = _hub(environment)
     kept = os.path.join(hub, f"models--{name.replace('/', '--')}")
     folder = os.path.join(kept, "snapshots", _commit(kept, revision or "main"))
-    if name.count("/") <= 1 and not name.startswith((".", "/")) and os.path.exists(os.path.join(folder, CONFIGURATION)):
+    if os.path.exists(os.path.join(folder, CONFIGURATION)):
         return folder
     cause = f"There is no folder {name}, and the cache of Hugging Face's hub has no such model ({hub})."
     remedy = f"`hf download {name} {CONFIGURATION} {INDEX}` fetches what is needed, some KiB; or name a folder."

@@ -73,6 +73,8 @@ def test_a_model_that_is_not_here_says_how_it_is_fetched(tmp_path: Path):
     with pytest.raises(GputuiError) as refused:
         checkpoint_of("org/name", "", {"HF_HUB_CACHE": str(tmp_path)})
     assert "`hf download org/name config.json" in str(refused.value)
+    with pytest.raises(GputuiError, match="There is no folder /no/such"):
+        checkpoint_of("/no/such", "", {})
     with pytest.raises(GputuiError, match=r"has no config\.json"):
         checkpoint_of(str(tmp_path), "", {})
 

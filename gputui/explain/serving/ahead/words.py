@@ -108,8 +108,8 @@ def cache_words(start: Start) -> str:
 def length_words(start: Start) -> str:
     """How long a request can be, and what the model's own length needs."""
     length, made_for = start.settings.max_model_len or 0, start.model.longest
-    if start.best.longest <= 0:
-        return ""
+    if start.best.longest <= 0 or (start.verdict is Verdict.REFUSES and start.best.longest >= length):
+        return ""  # what is wrong is not the length
     words = f"The cache allows a max_model_len of up to {between(start.worst.longest, start.best.longest)}"
     if not made_for or made_for == length:
         return f"{words}." if not made_for else f"{words}; the model was made for {made_for:,}."
