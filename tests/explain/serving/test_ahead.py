@@ -112,7 +112,7 @@ VERDICTS: dict[str, tuple[dict[str, Any], dict[str, Any], Verdict, str]] = {
     "nothing left": (LLAMA_8B, {"gpu_memory_utilization": 0.15}, Verdict.REFUSES, "No available memory for the cache"),
     "requests too long": (
         LLAMA_8B, {"gpu_memory_utilization": 0.35}, Verdict.REFUSES,
-        "To serve at least one request with the model's max seq len (131072), (16.00 GiB KV cache is needed",
+        "To serve at least one request with the model's max seq len (131072), (16.0 GiB KV cache is needed",
     ),
     "as long as fits": (LLAMA_8B, {"gpu_memory_utilization": 0.35, "max_model_len": 0}, Verdict.STARTS, ""),
     "longer than the model": (

@@ -65,4 +65,4 @@ def refusal_of_cache(usable_bytes: int, needed_bytes: int, longest: int, length:
 
 
 def _gib(size_bytes: int) -> str:
-    return f"{size_bytes / GIB:.2f}"
+    return f"{round(size_bytes / GIB, 2)}"
