@@ -18,7 +18,10 @@ from gputui.explain.serving.ahead.start import Verdict, start_of
 from gputui.model.checkpoint import Checkpoint
 from tests.attach.children import Child, Python
 
-pytestmark = pytest.mark.packages("vllm")
+pytestmark = [
+    pytest.mark.packages("vllm"),
+    pytest.mark.timeout(3600),
+]  # eleven starts, of some minutes on a busy machine
 
 STARTS = Path(__file__).parent / "programs" / "vllm_starts.py"
 OF_ALL: dict[str, Any] = {"torch_dtype": "bfloat16", "hidden_act": "silu", "rms_norm_eps": 1e-5}
