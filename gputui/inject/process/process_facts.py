@@ -158,7 +158,7 @@ def _front_of(pid: int) -> int:
     """The process that started a server's others, or the oldest of these if it has ended: init runs another program."""
     program = _link(pid, "exe")
     for _ in range(_MOST_ANCESTORS):
-        if not _text(pid, "cmdline").startswith(SERVER_TITLES):
+        if not program or not _text(pid, "cmdline").startswith(SERVER_TITLES):
             break
         parent = int(_status_if_there(pid).get("PPid", "0"))
         if not parent or _link(parent, "exe") != program:
