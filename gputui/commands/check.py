@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
+from gputui.commands import check_serving
 from gputui.commands.parser import Parser
 from gputui.commands.printed.check import annotation, check_report, summary_page
 from gputui.errors import GputuiError, UsageError
@@ -33,7 +34,8 @@ entries are checked. An entry has the keys function, name, arguments, settings, 
 EPILOG = """exit status: 0 all fit, and none needs more than its baseline says; 1 one does; 2 it could not be told
   gputui check train:setup --budget 20GiB
   gputui check --baseline gpu-memory.json --update     then commit the file
-  gputui check --baseline gpu-memory.json              in CI"""
+  gputui check --baseline gpu-memory.json              in CI
+  gputui check vllm serve --help                       whether an inference server would start, and what fits"""
 
 
 class _Options(NamedTuple):
@@ -48,6 +50,8 @@ class _Options(NamedTuple):
 
 def run(arguments: list[str], _settings: Settings | None = None) -> int:
     """Rehearse each target, print what it needs, and say by the exit status whether that is too much."""
+    if check_serving.is_of_server(arguments):
+        return check_serving.run(arguments)
     parsed = _parser().parse(arguments)
     if parsed.update and not parsed.baseline:
         cause = "--update writes the baseline, and none is named."

@@ -89,7 +89,7 @@ HERE = Here()
 def where_of(words: Sequence[str]) -> tuple[Here, list[int]]:
     """The machine and the processes that words such as 123 or node:123 name. Raises UsageError for several machines."""
     if not any(":" in word for word in words):
-        return HERE, [rank for word in words for rank in ranks_in_place_of(pid_of(word))]
+        return HERE, list(dict.fromkeys(rank for word in words for rank in ranks_in_place_of(pid_of(word))))
     places = [place_of(word) if ":" in word else Place("", pid_of(word)) for word in words]
     nodes = list(dict.fromkeys(place.node for place in places))
     if len(nodes) > 1:

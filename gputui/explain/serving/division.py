@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,6 +20,10 @@ BUFFERS = tuple(frozenset(Category) - {*MODEL, Category.KV_CACHE, Category.UNATT
 APART = frozenset({*MODEL, Category.KV_CACHE})
 """Parts of their own, also where they lie in the pool of a graph."""
 MEM_POOL = "torch.cuda.MemPool"
+LORA_TENSORS = ("lora_a_stacked", "lora_b_stacked")
+"""Where vLLM's layers keep the adapters: places for max_loras of them, filled or not."""
+QUANTISED_TYPES = ("float8", "float4", "int8", "uint8", "int32")
+"""How the data types of weights that are quantised begin: several small numbers may lie in one larger one."""
 _OUTER = ("outside", "others", "driver")
 
 
@@ -34,6 +38,8 @@ class PartFacts(NamedTuple):
 
 PARTS = {
     "weights": PartFacts("weights", "weights", "P", "parameter"),
+    "quantised": PartFacts("weights, quantised", "quantised", "Q", "parameter"),
+    "lora": PartFacts("LoRA adapters", "LoRA", "L", "parameter"),
     "kv_cache": PartFacts("KV cache", "KV cache", "K", "kv_cache"),
     "graphs": PartFacts("CUDA graphs (private pools)", "CUDA graphs", "v", "private"),
     "buffers": PartFacts("the engine's other buffers", "other buffers", "X", "other"),
@@ -81,11 +87,16 @@ def division(moment: TargetMoment, device: DeviceMoment) -> tuple[ServedPart, ..
     unnamed = max(0, min(rest, rest - sum(live[category] for category in BUFFERS)))
     weights = max(named, min(named + unnamed, serving.profile.weights_bytes or 0))
     unnamed -= weights - named
+    buffers = rest - unnamed - (weights - named)
+    quantised = min(weights, _bytes_of(storages, _is_quantised)) if serving.settings.quantization else 0
+    lora = min(buffers, _bytes_of(storages, _is_lora))
     parts = [
-        ServedPart("weights", weights, _dtypes(storages)),
+        ServedPart("weights", weights - quantised, _dtypes(storages, without_quantised=bool(quantised))),
+        ServedPart("quantised", quantised, _dtypes(filter(_is_quantised, storages))),
+        ServedPart("lora", lora),
         ServedPart("kv_cache", kv_cache),
         ServedPart("graphs", graphs.live_bytes + graphs.free_bytes),
-        ServedPart("buffers", rest - unnamed - (weights - named)),
+        ServedPart("buffers", buffers - lora),
         ServedPart("unnamed", unnamed),
         ServedPart("cached", counted.reserved_bytes - counted.allocated_bytes - graphs.free_bytes),
         *(ServedPart(key, sizes.get(key, 0)) for key in _OUTER),
@@ -138,10 +149,22 @@ def _category(layout: DeviceLayout, block: Block) -> Category:
     return owner.category if owner else Category.UNATTRIBUTED
 
 
-def _dtypes(storages: Iterable[Storage]) -> tuple[str, ...]:
+def _is_quantised(storage: Storage) -> bool:
+    return storage.category is Category.PARAMETER and storage.dtype.startswith(QUANTISED_TYPES)
+
+
+def _is_lora(storage: Storage) -> bool:
+    return storage.category in BUFFERS and any(name in storage.owner for name in LORA_TENSORS)
+
+
+def _bytes_of(storages: Iterable[Storage], is_meant: Callable[[Storage], bool]) -> int:
+    return sum(storage.size_bytes for storage in storages if is_meant(storage))
+
+
+def _dtypes(storages: Iterable[Storage], *, without_quantised: bool = False) -> tuple[str, ...]:
     sizes: Counter[str] = Counter()
     for storage in storages:
-        if storage.category is Category.PARAMETER:
+        if storage.category is Category.PARAMETER and not (without_quantised and _is_quantised(storage)):
             sizes[storage.dtype] += storage.size_bytes
     return tuple(dtype for dtype, _ in sizes.most_common())
 

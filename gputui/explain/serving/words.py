@@ -35,7 +35,7 @@ class ServedLine:
 def headline(serving: Serving, parts: Sequence[ServedPart], whole_bytes: int, whole: str) -> str:
     """What the server is, and what most of the device went to."""
     sizes = {part.key: part.bytes for part in parts}
-    kv, weights = sizes.get("kv_cache", 0), sizes.get("weights", 0)
+    kv, weights = sizes.get("kv_cache", 0), sizes.get("weights", 0) + sizes.get("quantised", 0)
     shares = [f"{format_bytes(weights)} are weights", f"{format_bytes(kv)} ({kv / whole_bytes:.0%} {whole}) KV cache"]
     utilization = serving.settings.gpu_memory_utilization
     flag = f" at gpu_memory_utilization={utilization:g}" if utilization else ""
@@ -46,10 +46,17 @@ def lines_of(serving: Serving, parts: Sequence[ServedPart]) -> tuple[ServedLine,
     """The division, with the notes."""
     notes = {
         "weights": ", ".join(part.dtypes[0] for part in parts if part.key == "weights" and part.dtypes),
+        "quantised": _quantised_note(serving, parts),
         "kv_cache": cache_note(serving),
         "cached" if _is_cached(parts) else "kept": _peak_note(serving),
     }
     return tuple(ServedLine(part, notes.get(part.key, "")) for part in parts)
+
+
+def _quantised_note(serving: Serving, parts: Sequence[ServedPart]) -> str:
+    """The way of quantisation by vLLM's name, and the data type that the numbers are in."""
+    dtypes = [part.dtypes[0] for part in parts if part.key == "quantised" and part.dtypes]
+    return ", ".join(filter(None, (serving.settings.quantization, *dtypes)))
 
 
 def _is_cached(parts: Sequence[ServedPart]) -> bool:

@@ -14,7 +14,10 @@ CAP_SYS_PTRACE = 1 << 19
 YAMA_FILE = "/proc/sys/kernel/yama/ptrace_scope"
 _TORCH = ("/libtorch_python.so", "/libtorch_cpu.so", "/libtorch.so")
 _MAX_DESCENDANTS = 500
+_MOST_ANCESTORS = 16
 ENGINE_TITLES = ("VLLM::EngineCore", "VLLM::Worker", "sglang::scheduler")
+SERVER_TITLES = ("VLLM::", "sglang::")
+"""Of all processes that a server starts; the one that starts them keeps its own command line."""
 _NS_GET_PARENT = 0xB702
 _MOST_USER_NAMESPACES = 32
 """Linux nests no more."""
@@ -143,11 +146,25 @@ def ranks_of(pid: int) -> list[int]:
 
 
 def engines_of(pid: int) -> list[int]:
-    """The processes that a server has started to hold its model and its cache, by the titles that they give themselves.
+    """The processes that hold the model and the cache of a server, whichever of its processes is named.
 
-    With the process itself, if it is one of them: vLLM's engine core starts the workers of tensor parallelism.
+    They are known by the titles that they give themselves. vLLM's engine core starts the workers of tensor parallelism.
     """
-    return [process for process in (pid, *_descendants(pid)) if _text(process, "cmdline").startswith(ENGINE_TITLES)]
+    front = _front_of(pid)
+    return [one for one in (front, *_descendants(front)) if _text(one, "cmdline").startswith(ENGINE_TITLES)]
+
+
+def _front_of(pid: int) -> int:
+    """The process that started a server's others, or the oldest of these if it has ended: init runs another program."""
+    program = _link(pid, "exe")
+    for _ in range(_MOST_ANCESTORS):
+        if not program or not _text(pid, "cmdline").startswith(SERVER_TITLES):
+            break
+        parent = int(_status_if_there(pid).get("PPid", "0"))
+        if not parent or _link(parent, "exe") != program:
+            break
+        pid = parent
+    return pid
 
 
 def may_attach() -> tuple[str, str]:

@@ -74,7 +74,7 @@ class Process(NamedTuple):
     `cpu_percent` is of one core since the last look, and absent at the first. `rss_bytes` is its own resident memory.
     `pss_bytes` divides shared pages among their users, so it adds up with that of the workers; it is expensive to read,
     so it is read seldom and only if there are workers. `is_orphan`: what started it has ended, and init has taken it
-    over.
+    over. `server_pid` is the process in front of an inference server, of which this is one of several.
     """
 
     identity: Identity
@@ -91,6 +91,7 @@ class Process(NamedTuple):
     has_probe: bool = False
     owner: Reading[Owner] = NOT_READ
     is_orphan: bool = False
+    server_pid: int | None = None
 
     @property
     def pid(self) -> int:

@@ -1,4 +1,4 @@
-"""Ranks of distributed jobs: from the variables that launchers set, grouped by the launcher that started them."""
+"""Processes that one has started to work together: ranks of a job by variables, those of a server by titles."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from gputui.model.machine.process import Rank
+from gputui.model.reading import Reading
 from gputui.sources.processes.family import Family
 from gputui.sources.procfs import ProcFs
 
@@ -39,6 +40,10 @@ _LAUNCHER_MODULES = (
     "deepspeed.launcher",
 )
 
+
+_TITLES = ("VLLM::", "sglang::")
+"""How the processes of a server begin their command lines, which they have replaced; the first one keeps its own."""
+_TITLE_BYTES = 64
 
 DIGITS_AT_MOST = 9
 """No job has more ranks; `int` raises ValueError beyond 4,300 digits."""
@@ -91,6 +96,33 @@ class Ranks:
             except OSError:  # hidden or gone: unknown
                 self._is_launcher[pid] = False
         return self._is_launcher[pid]
+
+
+class Servers:
+    """Finds the process in front of engines and workers; it has a command line of its own, and often no GPU."""
+
+    def __init__(self, proc: ProcFs, family: Family) -> None:
+        self._proc, self._family = proc, family
+
+    def of(self, commands: Mapping[int, Reading[str]]) -> dict[int, int]:
+        """The process in front of each that has others of its server beside it, by PID."""
+        titled = [pid for pid, command in commands.items() if isinstance(command, str) and command.startswith(_TITLES)]
+        fronts = {pid: self._front(pid) for pid in titled}
+        counts = Counter(fronts.values())
+        return {pid: front for pid, front in fronts.items() if counts[front] > 1}
+
+    def _front(self, pid: int) -> int:
+        """The first ancestor without such a title: an engine core starts its workers, the front the engine cores."""
+        for ancestor in self._family.ancestors(pid):
+            if not self._is_titled(ancestor):
+                return ancestor
+        return pid
+
+    def _is_titled(self, pid: int) -> bool:
+        try:
+            return "".join(self._proc.arguments(pid, _TITLE_BYTES)[:1]).startswith(_TITLES)
+        except OSError:  # hidden or gone
+            return False
 
 
 def place_in_job(environment: Mapping[str, str]) -> JobPlace | None:

@@ -17,7 +17,7 @@ from gputui.sources.processes.descriptions import Description, Descriptions
 from gputui.sources.processes.family import Family, WorkerPids, sum_of
 from gputui.sources.processes.namespace import Namespace, Strangers
 from gputui.sources.processes.orphans import Orphans
-from gputui.sources.processes.ranks import Ranks
+from gputui.sources.processes.ranks import Ranks, Servers
 from gputui.sources.processes.rollups import Rollups, pss_of
 from gputui.sources.processes.unattributed import unattributed
 from gputui.sources.procfs import EMPTY, ENDED, MOUNT, ProcFs
@@ -54,6 +54,7 @@ class _HostLook(NamedTuple):
     workers: Mapping[int, list[Stat]]
     rollups: Mapping[int, Reading[Rollup] | None]
     ranks: Mapping[int, Rank]
+    servers: Mapping[int, int]
     pids_with_probes: frozenset[int]
     owners: Mapping[int, Reading[Owner]]
 
@@ -84,6 +85,7 @@ class ProcessSource:
         self._workers = WorkerPids(self._proc, self._family)
         self._rollups = Rollups(self._proc)
         self._ranks = Ranks(self._proc, self._family)
+        self._servers = Servers(self._proc, self._family)
         self._orphans = Orphans(self._proc)
         self._clock = clock
         self._details: DetailsReader | None = None
@@ -150,6 +152,7 @@ class ProcessSource:
             workers=workers,
             rollups={stat.pid: self._rollups.of(stat) for stat in families},
             ranks=self._ranks.of(places, {pid: here[pid].parent_pid for pid in places}),
+            servers=self._servers.of({pid: description.command for pid, description in descriptions.items()}),
             pids_with_probes=self._pids_with_probes(),
             owners=self._owners.look(_subjects(here, descriptions, uses, devices)) if self._owners else {},
         )
@@ -170,6 +173,7 @@ class ProcessSource:
             pss_bytes=NOT_READ if rollup is None else pss_of(rollup),
             workers=sum_of(workers, look.cpu, look.rollups) if workers else None,
             rank=look.ranks.get(pid),
+            server_pid=look.servers.get(pid),
             has_probe=pid in look.pids_with_probes,
             owner=look.owners.get(pid, NOT_READ),
             is_orphan=self._orphans.has(stat, is_rank=pid in look.ranks),

@@ -141,6 +141,12 @@ class TestTree:
             ranks = tuple(rank._replace(owner=owner) for rank in scenes.job(2000, 2))
             assert self.rows(scenes.snapshot(scenes.devices(2), ranks))[0] == f"[-] {title}: 2 of 2 ranks here"
 
+    def test_a_server_s_processes_are_under_the_one_in_front_with_their_sum(self):
+        workers = tuple(scenes.process(pid, pid % 2, gib=30.0)._replace(server_pid=7) for pid in (10, 11))
+        scene = scenes.snapshot(scenes.devices(2), workers)
+        assert self.rows(scene) == ["[-] server 7: 2 processes", "├─10", "└─11"]
+        assert process_rows_of(scene, View(is_tree=True), Appearance())[0].used_bytes == 60 * 1024**3
+
     def test_a_folded_job_hides_its_processes(self):
         scene = scenes.snapshot(scenes.devices(1), (scenes.process(10, owner=Owner(job="4711")),))
         view = View(is_tree=True, folded_groups=frozenset({Group("Slurm job", "4711")}))

@@ -19,7 +19,7 @@ from gputui.ui.drawing.monitor.devices import memory_of
 
 
 class Group(NamedTuple):
-    """What the tree puts under one heading: a job, pod, container or unit by its name, or a launcher by its PID."""
+    """What the tree puts under one heading: a job, pod, container or unit by its name, a launcher or server by PID."""
 
     kind: str
     name: str
@@ -27,6 +27,8 @@ class Group(NamedTuple):
 
 LAUNCHER = "launcher"
 """The kind of group that ranks are in of which nothing else is known."""
+SERVER = "server"
+"""That of the processes of an inference server."""
 
 
 class ProcessRow(NamedTuple):
@@ -214,10 +216,12 @@ def _group_of(row: ProcessRow) -> Group | None:
         return None
     owner = value_of(process.owner)
     group = Group(*owner.group) if owner and owner.group else None
-    launcher = process.rank.launcher_pid if process.rank else None
-    if launcher is None or (owner and (owner.job or owner.pod)):
+    if owner and (owner.job or owner.pod):
         return group
-    return Group(LAUNCHER, str(launcher))
+    if process.server_pid is not None:
+        return Group(SERVER, str(process.server_pid))
+    launcher = process.rank.launcher_pid if process.rank else None
+    return group if launcher is None else Group(LAUNCHER, str(launcher))
 
 
 def _heading(group: Group, members: list[ProcessRow], appearance: Appearance, *, is_folded: bool) -> ProcessRow:

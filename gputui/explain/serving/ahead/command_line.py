@@ -1,0 +1,170 @@
+"""The command line of `vllm serve`: the flags that decide what a server takes of a device, and the names of others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from gputui.errors import UsageError
+
+LARGEST = 1 << 40
+FITTED = 0
+"""A max_model_len for which vLLM takes the longest that fits."""
+_WHOLE = re.compile(r"(\d{1,13}(?:\.\d{1,6})?)([kKmMgGtT]?)")
+_STEPS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+"""vLLM's own: 32k are 32,000 tokens, and 32K are 32,768."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServeFlags:
+    """What a command line asks for, by vLLM's names; None where it leaves a flag to vLLM.
+
+    `others` are flags that are there and have no part in the figures, `apart` those of them that change the memory.
+    """
+
+    model: str = ""
+    tensor_parallel_size: int = 1
+    gpu_memory_utilization: float | None = None
+    max_model_len: int | None = None
+    max_num_seqs: int | None = None
+    max_num_batched_tokens: int | None = None
+    block_size: int | None = None
+    kv_cache_dtype: str | None = None
+    kv_cache_memory_bytes: int | None = None
+    quantization: str | None = None
+    dtype: str | None = None
+    revision: str | None = None
+    enforce_eager: bool = False
+    apart: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+
+
+def whole(text: str) -> int:
+    """A number as vLLM reads it: 32768, 32k, 32K. Raises ValueError."""
+    match = _WHOLE.fullmatch(text.replace("_", ""))
+    value = int(float(match[1]) * _STEPS[match[2]]) if match else 0
+    if not match or not 0 < value <= LARGEST:
+        raise ValueError(text)
+    return value
+
+
+def _length(text: str) -> int:
+    return FITTED if text in ("auto", "-1") else whole(text)
+
+
+def _count(text: str) -> int:
+    value = int(text) if text.isdecimal() and len(text) <= 6 else 0
+    if value < 1:
+        raise ValueError(text)
+    return value
+
+
+def _share(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 1:
+        raise ValueError(text)
+    return value
+
+
+def _word(text: str) -> str:
+    if not re.fullmatch(r"[\w.\-]{1,60}", text):
+        raise ValueError(text)
+    return text.lower()
+
+
+def _name(text: str) -> str:
+    if not text:
+        raise ValueError(text)
+    return text
+
+
+class _Flag(NamedTuple):
+    read: Callable[[str], Any]
+    form: str
+
+
+_TOKENS, _NUMBER = "a number of tokens, such as 32768 or 32K", "a number, such as 2"
+FLAGS = {
+    "model": _Flag(_name, "a folder, or a name such as org/model"),
+    "tensor_parallel_size": _Flag(_count, _NUMBER),
+    "gpu_memory_utilization": _Flag(_share, "a share of the device, such as 0.9"),
+    "max_model_len": _Flag(_length, _TOKENS),
+    "max_num_seqs": _Flag(whole, "a number of requests, such as 256"),
+    "max_num_batched_tokens": _Flag(whole, _TOKENS),
+    "block_size": _Flag(_count, "a number of tokens, such as 16"),
+    "kv_cache_dtype": _Flag(_word, "auto, fp8, bfloat16 or float16"),
+    "kv_cache_memory_bytes": _Flag(whole, "a number of bytes, such as 20G"),
+    "quantization": _Flag(_word, "a name, such as fp8"),
+    "dtype": _Flag(_word, "auto, bfloat16, float16 or float32"),
+    "revision": _Flag(_name, "a branch or a commit"),
+}
+"""Flags with a value that count here."""
+SHORT = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "q": "quantization", "dp": "data_parallel_size",
+         "dcp": "decode_context_parallel_size"}  # fmt: skip
+APART = frozenset(
+    {
+        "cpu_offload_gb", "enable_lora", "speculative_config", "data_parallel_size", "hf_overrides", "config",
+        "decode_context_parallel_size", "limit_mm_per_prompt", "compilation_config", "enable_expert_parallel",
+        "num_gpu_blocks_override", "enable_sleep_mode", "pipeline_parallel_size",
+    }
+)  # fmt: skip
+"""They change what is taken, and the figures are those without them."""
+SWITCHES = re.compile(
+    r"(?:no|enable|disable|trust|use|return|calculate|async|skip|log)_.*|enforce_eager|headless|served"
+)
+"""Flags without a value, by how their names begin."""
+
+
+def serve_flags(words: Sequence[str]) -> ServeFlags:
+    """What follows `vllm serve`. Raises UsageError for a value that vLLM would not take, or without a model."""
+    values: dict[str, Any] = {}
+    apart: list[str] = []
+    others: list[str] = []
+    for name, text in _pairs(words):
+        if name == "":
+            if "model" in values:
+                cause = f"vllm serve takes one model: {values['model']} or {text}?"
+                raise UsageError(cause, "See gputui check vllm serve --help.")
+            values["model"] = text
+        elif name in FLAGS:
+            values[name] = _read(name, text)
+        elif name in ("enforce_eager", "no_enforce_eager"):
+            values["enforce_eager"] = name == "enforce_eager"
+        else:
+            (apart if name in APART else others).append(f"--{name.replace('_', '-')}")
+    if "model" not in values:
+        cause = "vllm serve needs a model."
+        raise UsageError(cause, "Name a folder with its config.json, or a model in the cache of Hugging Face's hub.")
+    return ServeFlags(**values, apart=tuple(dict.fromkeys(apart)), others=tuple(dict.fromkeys(others)))
+
+
+def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Flags by name with their values; the name is "" for a word without a flag."""
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if not word.startswith("-") or word == "-":
+            yield "", word
+            continue
+        flag, sign, text = word.partition("=")
+        bare = flag.lstrip("-").replace("-", "_")
+        name = SHORT.get(bare, bare) if not flag.startswith("--") else bare
+        if name in FLAGS:
+            if not sign and not rest:
+                cause = f"{flag} needs a value."
+                raise UsageError(cause, f"It is {FLAGS[name].form}.")
+            yield name, text if sign else rest.pop(0)
+        else:
+            if not sign and rest and not rest[0].startswith("-") and not SWITCHES.fullmatch(name):
+                text = rest.pop(0)
+            yield name, text
+
+
+def _read(name: str, text: str) -> object:
+    try:
+        return FLAGS[name].read(text)
+    except ValueError:
+        cause = f"--{name.replace('_', '-')} cannot be {text[:60]!r}."
+        raise UsageError(cause, f"It is {FLAGS[name].form}.") from None

@@ -1,0 +1,38 @@
+"""The parts of a server's device that only some servers have: quantised weights, and places for LoRA adapters."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gputui.explain.serving.division import division
+from gputui.explain.serving.words import headline, lines_of
+from gputui.model.attached.tensors import Category
+from gputui.units import GIB, MIB
+from tests.explain.moments import Tensor, moment, row
+from tests.explain.serving.test_impossible import SERVER
+
+TENSORS = row(
+    Tensor(64, "model.layers.0.mlp.gate_up_proj.weight", Category.PARAMETER, dtype="float8_e4m3fn"),
+    Tensor(32, "model.embed_tokens.weight", Category.PARAMETER, dtype="float16"),
+    Tensor(16, "model.layers.0.mlp.gate_up_proj.lora_a_stacked[0]", Category.OTHER, dtype="float16"),
+    Tensor(8, "model.layers.0.mlp.gate_up_proj.lora_b_stacked[1]", Category.OTHER, dtype="float16"),
+    Tensor(4, "input_batch.token_ids", Category.OTHER, dtype="int32"),
+    Tensor(128, "kv_caches[0]", Category.KV_CACHE, dtype="float16"),
+)
+
+
+@pytest.mark.parametrize(("quantization", "quantised", "plain"), [("fp8", 64, 32), (None, 0, 96)])
+def test_they_are_lines_of_their_own(quantization: str | None, quantised: int, plain: int):
+    profile = replace(SERVER.profile, weights_bytes=96 * MIB)
+    serving = replace(SERVER, settings=replace(SERVER.settings, quantization=quantization), profile=profile)
+    made = replace(moment(TENSORS, used_mib=2048), serving=serving)
+    parts = division(made, made.devices[0])
+    sizes = {part.key: part.bytes // MIB for part in parts}
+    assert sum(part.bytes for part in parts) == 80 * GIB
+    assert (sizes["weights"], sizes.get("quantised", 0), sizes["lora"], sizes["buffers"]) == (plain, quantised, 24, 4)
+    assert "96.0 MiB are weights" in headline(serving, parts, 80 * GIB, "of the device")
+    notes = {line.part.key: line.note for line in lines_of(serving, parts)}
+    assert notes.get("quantised", "") == ("fp8, float8_e4m3fn" if quantization else "")
+    assert notes["weights"] == ("float16" if quantization else "float8_e4m3fn")
