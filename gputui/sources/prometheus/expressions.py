@@ -1,0 +1,126 @@
+"""PromQL in which each GPU is there once, whoever tells of it; nothing that Prometheus 2.42 does not know.
+
+A GPU is known by its UUID alone: names of nodes differ from exporter to exporter, and instances of MIG and pods that
+share a GPU repeat it. Of several exporters the most trusted one is believed, by `or on (UUID)`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from gputui.model.fleet.exporters import Exporter, Quantity
+from gputui.sources.prometheus.metrics import INFO, JOB_KINDS, METRICS, Metric
+
+NODE, KIND, JOB, QUANTITY, EXPORTER = (f"gputui_{name}" for name in ("node", "kind", "job", "quantity", "exporter"))
+"""Labels that the queries add. Nothing is exported under these names."""
+GPU = f"cluster, {NODE}, UUID"
+JOB_LABELS = f"cluster, {KIND}, {JOB}"
+PROCESS = "cluster, instance, pid"
+"""What tells a process from others."""
+
+
+class Part(NamedTuple):
+    """Which series are wanted: of all nodes or of some, those that match; now, `over` a time, or an `offset` ago."""
+
+    nodes: tuple[str, ...] = ()
+    matching: str = ""
+    over: str = ""
+    function: str = "last_over_time"
+    offset: str = ""
+
+    def of(self, name: str) -> str:
+        """The expression for the metric with a name."""
+        if not self.nodes:
+            return self._ranged(f"{name}{{{self.matching}}}" if self.matching else name)
+        names = "|".join(map(re.escape, self.nodes))
+        ways = (f"node=~{quoted(names)}", f'node="",instance=~{quoted(f"(?:{names})(?::[0-9]+)?")}')
+        also = f",{self.matching}" if self.matching else ""
+        return "(" + " or ".join(self._ranged(f"{name}{{{way}{also}}}") for way in ways) + ")"
+
+    def _ranged(self, selector: str) -> str:
+        if self.over:
+            return f"{self.function}({selector}[{self.over}])"
+        return f"{selector} offset {self.offset}" if self.offset else selector
+
+
+ALL = Part()
+"""Every series, now."""
+
+
+def quoted(text: str) -> str:
+    """A text as PromQL has it between quotes."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def labelled(expression: str, label: str, value: str) -> str:
+    """The same series with a label."""
+    return f'label_replace({expression}, "{label}", {quoted(value)}, "", "")'
+
+
+def copied(expression: str, source: str, label: str, form: str = "(.+)", value: str = "$1") -> str:
+    """The same series, with what `form` finds in one label in another; where it finds nothing, as it was."""
+    return f'label_replace({expression}, "{label}", "{value}", "{source}", {quoted(form)})'
+
+
+def placed(expression: str) -> str:
+    """With the name of the node: the label of that name, or the host in the address that is scraped."""
+    return copied(copied(expression, "instance", NODE, "(.+?)(?::[0-9]+)?"), "node", NODE)
+
+
+def by_exporter(metric: Metric, part: Part) -> str:
+    """A metric of one exporter, with the labels that all have here."""
+    expression = placed(metric.form.format(*map(part.of, metric.names)))
+    if metric.exporter in (Exporter.DCGM, Exporter.DCGM_NEW):
+        return copied(expression, "modelName", "model_name")
+    if metric.exporter is Exporter.SMI:
+        with_uuid = copied(expression, "uuid", "UUID", "(?:GPU-)?(.+)", "GPU-$1")
+        return copied(copied(with_uuid, "name", "model_name"), "index", "gpu")
+    return expression
+
+
+def per_gpu(
+    quantity: Quantity, names: frozenset[str], part: Part = ALL, keep: str = "", of: Exporter | None = None
+) -> str:
+    """A quantity of each GPU, once; "" where no name of it is known. `keep` are further labels, `of` one exporter."""
+    labels = f"{GPU}, {keep}" if keep else GPU
+    parts: list[str] = []
+    for metric in METRICS[quantity]:
+        if not names.issuperset(metric.names) or of not in (None, metric.exporter):
+            continue
+        if metric.adds_up:
+            whole, instances = (_matching(part, f'GPU_I_ID{sign}""') for sign in ("=", "!="))
+            parts.append(f"max by ({labels}) ({by_exporter(metric, whole)})")
+            each = f"max by ({labels}, GPU_I_ID) ({by_exporter(metric, instances)})"
+            parts.append(f"sum by ({labels}) ({each})")
+        else:
+            parts.append(f"max by ({labels}) ({by_exporter(metric, part)})")
+    return " or on (UUID) ".join(parts)
+
+
+def union(expressions: Iterable[tuple[str, str]], label: str = QUANTITY) -> str:
+    """Several expressions as one question, told apart by a label; those that are "" are left out."""
+    return " or ".join(labelled(f"({expression})", label, name) for name, expression in expressions if expression)
+
+
+def job_info(part: Part = ALL) -> str:
+    """The info of processes, with the kind and the name of what each belongs to."""
+    rows, taken = [], ""
+    for kind, labels in JOB_KINDS:
+        key = labels[-1]
+        info = _matching(part, ",".join(filter(None, (f'{key}!=""', taken)))).of(INFO)
+        parts = ", ".join(map(quoted, labels))
+        rows.append(labelled(f'label_join({info}, "{JOB}", "/", {parts})', KIND, kind))
+        taken = ",".join(filter(None, (taken, f'{key}=""')))
+    return " or ".join(rows)
+
+
+def with_info(expression: str, info: str, labels: str) -> str:
+    """Readings of processes, with labels of their info."""
+    return f"{expression} * on ({PROCESS}) group_left ({labels}) max by ({PROCESS}, {labels}) ({info})"
+
+
+def _matching(part: Part, matcher: str) -> Part:
+    return part._replace(matching=",".join(filter(None, (part.matching, matcher))))
