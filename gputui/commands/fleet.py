@@ -39,8 +39,8 @@ def _parser() -> Parser:
     parser = Parser(
         prog="gputui fleet",
         usage="gputui fleet --prometheus URL [options]\n       gputui fleet --demo",
-        description="The GPUs of many machines, as the exporters there tell a Prometheus of them: nodes, GPUs, jobs and\n"
-        "ranks in one table, and what is wrong with them. See docs/fleet.md.",
+        description="The GPUs of many machines, as the exporters there tell a Prometheus of them: nodes, GPUs, jobs\n"
+        "and ranks in one table, and what is wrong with them. See docs/fleet.md.",
     )
     parser.add_argument("--prometheus", metavar="URL", help="the address of the server, such as http://127.0.0.1:9090")
     parser.add_argument(

@@ -18,7 +18,7 @@ class Lack(NamedTuple):
 
 LACKS = (
     Lack(Quantity.BUSY, "utilisation", "dcgm-exporter has no utilisation of GPUs with MIG"),
-    Lack(Quantity.TENSOR, "use of the tensor cores", "gputui export has it on Hopper and newer, DCGM as profiling metrics"),
+    Lack(Quantity.TENSOR, "use of the tensor cores", "gputui export has it since Hopper, DCGM as profiling metrics"),
     Lack(Quantity.USED, "memory in use", "dcgm-exporter has it as DCGM_FI_DEV_FB_USED"),
     Lack(Quantity.TOTAL, "size of the memory", "dcgm-exporter has it with DCGM_FI_DEV_FB_FREE"),
     Lack(Quantity.POWER, "power", "dcgm-exporter has it as DCGM_FI_DEV_POWER_USAGE"),

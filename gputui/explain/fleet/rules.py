@@ -14,7 +14,7 @@ from gputui.model.machine.finding import MachineFinding
 from gputui.model.weight import Weight
 from gputui.units import format_bytes
 
-
+OR_NOT = "Ranks that wait in a collective look like this; so does a server that replays CUDA graphs."
 STANDING = (
     f"PyTorch has allocated and freed nothing for {thresholds.STUCK_FOR_S // 60} minutes, while the GPU was busy at "
     f"least {thresholds.BUSY_SHARE:.0%} of the time."
@@ -33,13 +33,17 @@ class Spoken(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """`kind` is the name in documents: do not rename it. `seen_for_s`: what is found has been so for as long."""
+    """`kind` is the name in documents: do not rename it. `seen_for_s`: what is found has been so for as long.
+
+    `sign` is the kind of signs that it is given, "" for those of its own name.
+    """
 
     kind: str
     help: str
     weight: Weight
     speak: Callable[[Fleet, Sequence[Sign]], Iterable[Spoken]]
     seen_for_s: float = 0.0
+    sign: str = ""
 
 
 def spoken_of(fleet: Fleet) -> Iterator[tuple[Rule, Spoken]]:
@@ -48,7 +52,7 @@ def spoken_of(fleet: Fleet) -> Iterator[tuple[Rule, Spoken]]:
     for sign in fleet.signs:
         by_kind[sign.kind].append(sign)
     for rule in RULES:
-        for spoken in rule.speak(fleet, by_kind[rule.kind]):
+        for spoken in rule.speak(fleet, by_kind[rule.sign or rule.kind]):
             yield rule, spoken
 
 
@@ -120,7 +124,7 @@ def _stuck(_fleet: Fleet, signs: Sequence[Sign]) -> Iterator[Spoken]:
             yield Spoken(
                 _gpu(first),
                 f"{count} still, and the GPU counts as busy",
-                (STANDING, "Ranks that wait in a collective look like this; so does a server that replays CUDA graphs."),
+                (STANDING, OR_NOT),
                 f"On {first.place.node}, gputui asks NCCL which rank is behind: c on the process.",
                 (first.job or (first.place, first.pid),),
                 first.place,
@@ -177,7 +181,7 @@ def _idle_held(_fleet: Fleet, signs: Sequence[Sign]) -> Iterator[Spoken]:
 
 
 RULES = (
-    Rule("node_gone", "a node is gone", Weight.PROBLEM, _nodes_gone),
+    Rule("node_gone", "a node is gone", Weight.PROBLEM, _nodes_gone, sign="gone"),
     Rule("gone", "a GPU is no longer there", Weight.PROBLEM, _devices_gone),
     Rule("lost", "a GPU does not answer", Weight.PROBLEM, _lost),
     Rule("stuck_rank", "a rank stands still", Weight.PROBLEM, _stuck, thresholds.STUCK_FOR_S),

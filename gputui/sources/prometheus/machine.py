@@ -18,6 +18,8 @@ PATIENT_S = 3.0
 """After so long the screen says that an answer is awaited."""
 AGAIN_S, AGAIN_AT_MOST_S = 5.0, 60.0
 """After a failure; twice as long after each further one."""
+DETAILS_WITHIN_S = 0.5
+"""How long a look waits for what has just come on screen, so that it is there at once and not at the next look."""
 FIRST_WITHIN_S = 1.0
 """How long the first look waits for the nodes, so that the first picture has them."""
 
@@ -32,7 +34,7 @@ class FleetMachine:
         self._trouble: Trouble | None = None
         self._waiting_since: float | None = None
         self._attention = FleetAttention()
-        self._wake, self._first = threading.Event(), threading.Event()
+        self._wake, self._first, self._answered = threading.Event(), threading.Event(), threading.Event()
         self._is_closed = False
         self._number = 0
         threading.Thread(target=self._run, name="gputui-prometheus", daemon=True).start()
@@ -42,7 +44,9 @@ class FleetMachine:
         wanted = attention.fleet or FleetAttention()
         if wanted != self._attention:
             self._attention = wanted
+            self._answered.clear()
             self._wake.set()
+            self._answered.wait(DETAILS_WITHIN_S)
         if not self._number:
             self._first.wait(FIRST_WITHIN_S)
         self._number += 1
@@ -99,6 +103,7 @@ class FleetMachine:
                     return
         finally:
             self._waiting_since = None
+            self._answered.set()
 
     def _fail(self, error: ServerError) -> None:
         since = self._trouble.since if self._trouble else self._clock()

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 from textual.message import Message
 
 from gputui.ui.drawing.appearance import Appearance
-from gputui.ui.drawing.fleet.columns import FLEET_COLUMNS, draw_fleet_head
+from gputui.ui.drawing.fleet.columns import FLEET_COLUMNS, draw_fleet_head, draw_fleet_row
 from gputui.ui.drawing.fleet.rows import FleetRow, FleetView
 from gputui.ui.drawing.line import Line
 from gputui.ui.widgets.sorted_table import SortedTable
@@ -42,10 +42,14 @@ class FleetTable(SortedTable[FleetRow]):
         """Column titles, the sorted one marked."""
         return draw_fleet_head(self.layout_for(width), self._view, self._appearance)
 
+    def draw_entry(self, entry: FleetRow, width: int) -> Line:
+        """A row of the table."""
+        return draw_fleet_row(self.layout_for(width), entry, width)
+
     def draw(self, width: int, height: int) -> Sequence[Line]:
         """As any list; reports when other rows are on screen, as only these are asked for in detail."""
         lines = super().draw(width, height)
-        visible = tuple(row.key for row in self.visible)
+        visible = tuple(row.key for row in self.on_screen)
         if visible != self._was_visible:
             self._was_visible = visible
             self.post_message(self.Scrolled())

@@ -61,7 +61,7 @@ class Listing(Cursored, Generic[E]):
         return self._entries[self._cursor] if self._cursor < len(self._entries) else None
 
     @property
-    def visible(self) -> tuple[E, ...]:
+    def on_screen(self) -> tuple[E, ...]:
         """The entries that are on screen."""
         return self._entries[self._top : self._top + max(1, self.size.height - 1)]
 

@@ -88,7 +88,11 @@ def share(readings: Readings) -> Reading[float]:
 
 def of_node(node: Node, history: tuple[float | None, ...], appearance: Appearance) -> FleetRow:
     """A node's row."""
-    note = (f"{node.gone} gone" if node.gpus else f"gone, with {node.gone} GPUs", "poor") if node.gone else ("", "dim")
+    note = (
+        (f"{node.gone} gone" if node.gpus else f"gone, with {node.gone} GPUs: nobody tells of it any more", "poor")
+        if node.gone
+        else ("", "dim")
+    )
     return FleetRow(
         (RowKind.NODE, node.place),
         RowKind.NODE,

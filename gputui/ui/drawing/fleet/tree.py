@@ -58,7 +58,9 @@ def _nodes(fleet: Fleet, view: FleetView, appearance: Appearance) -> Iterator[Fl
             is_open = row.key in view.toggled
             yield row._replace(depth=depth, is_open=is_open)
             if is_open:
-                yield from (part._replace(depth=part.depth + depth + 1) for part in _chosen(row, below_of[row.key], view))
+                yield from (
+                    part._replace(depth=part.depth + depth + 1) for part in _chosen(row, below_of[row.key], view)
+                )
 
 
 def _in_node(fleet: Fleet, place: Place, view: FleetView, appearance: Appearance) -> Iterator[FleetRow]:
@@ -103,7 +105,9 @@ def _sorted_devices(
 def _holding(held: Holding, device: FleetDevice | None, appearance: Appearance, *, has_place: bool = False) -> FleetRow:
     rank = "" if held.rank is None else f"rank {held.rank}{f'/{held.world_size}' if held.world_size else ''} "
     parts = [("reserved", held.torch_reserved_bytes), ("allocated", held.torch_allocated_bytes)]
-    told = [f"{words} {format_bytes_short(value)}" for words, reading in parts if (value := value_of(reading)) is not None]
+    told = [
+        f"{words} {format_bytes_short(value)}" for words, reading in parts if (value := value_of(reading)) is not None
+    ]
     where = f"{held.place.node} GPU {held.number} " if has_place else ""
     program = held.program or "(program not known)"
     return FleetRow(

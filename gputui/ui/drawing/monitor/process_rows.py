@@ -232,8 +232,8 @@ def _count_of(processes: Collection[Process]) -> str:
 
 
 def _branches(members: list[ProcessRow], glyphs: Glyphs, *, is_nested: bool) -> Iterable[ProcessRow]:
-    for number, row in enumerate(members):
-        is_last = number == len(members) - 1
+    for place, row in enumerate(members):
+        is_last = place == len(members) - 1
         prefix = (glyphs.last_branch if is_last else glyphs.branch) if is_nested else ""
         yield row._replace(prefix=prefix)
         workers = row.process.workers if row.process else None

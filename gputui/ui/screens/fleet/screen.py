@@ -44,9 +44,20 @@ class FleetScreen(TableScreen):
     ORDERS = FLEET_ORDERS
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "open", "Open", id="list.open", tooltip="run gputui on the node, attach to the process, or fold"),
-        Binding("space,right", "fold", "Fold", key_display="space", id="fleet.fold", tooltip="show what is below, or hide it"),
-        Binding("left", "close", "Close", show=False, id="fleet.close", tooltip="hide what is here, or below the line above"),
+        Binding(
+            "enter", "open", "Open", id="list.open", tooltip="run gputui on the node, attach to the process, or fold"
+        ),
+        Binding(
+            "space,right",
+            "fold",
+            "Fold",
+            key_display="space",
+            id="fleet.fold",
+            tooltip="show what is below, or hide it",
+        ),
+        Binding(
+            "left", "close", "Close", show=False, id="fleet.close", tooltip="hide what is here, or below the line above"
+        ),
         Binding("t", "jobs", "Jobs", id="fleet.jobs", tooltip="jobs with their processes, or nodes with their GPUs"),
         Binding("escape", "clear", "Clear", show=False, id="processes.clear", tooltip="clear the filter"),
         FINDINGS_BINDING,
@@ -85,7 +96,7 @@ class FleetScreen(TableScreen):
 
     def attention(self) -> Attention:
         """The open nodes and jobs that are on screen."""
-        rows = self.query_one(FleetTable).visible if self.is_mounted else ()
+        rows = self.query_one(FleetTable).on_screen if self.is_mounted else ()
         opened = self._view.toggled
         nodes = {row.place for row in rows if row.place and (RowKind.NODE, row.place) in opened}
         jobs = {row.job for row in rows if row.job and (RowKind.JOB, row.job) in opened}
