@@ -20,11 +20,11 @@ class Prometheus:
     """A server that answers queries."""
 
     def __init__(self, url: str) -> None:
-        self._url = url
+        self.url = url
 
     def is_ready(self) -> bool:
         try:
-            with urlopen(f"{self._url}/-/ready", timeout=HANGS_S) as answer:
+            with urlopen(f"{self.url}/-/ready", timeout=HANGS_S) as answer:
                 return answer.status == 200
         except URLError:
             return False
@@ -44,7 +44,7 @@ class Prometheus:
         return groups
 
     def _get(self, words: str) -> Any:
-        with urlopen(f"{self._url}/api/v1/{words}", timeout=HANGS_S) as answer:
+        with urlopen(f"{self.url}/api/v1/{words}", timeout=HANGS_S) as answer:
             return json.load(answer)["data"]
 
 

@@ -202,8 +202,10 @@ class DemoAnswers:
         yield from (Series(gpu.labels, 1) for gpu in _all() if (gpu.place.node, gpu.number) not in here)
 
     def _idle_in_job(self, gpus: list[_Gpu], _question: Question) -> Iterator[Series]:
-        of = (gpu for gpu in gpus if gpu.job is _JOBS[0])
-        yield from (Series(gpu.labels | gpu.job_labels, self._busy(gpu, self._clock())) for gpu in of)
+        for gpu in gpus:
+            if gpu.job is _JOBS[0]:
+                is_idle = gpu.rank == _IDLE_RANK
+                yield Series(gpu.labels | gpu.job_labels, 0.0 if is_idle else gpu.job.busy)
 
     def _rank_more(self, gpus: list[_Gpu], _question: Question) -> Iterator[Series]:
         of = (gpu for gpu in gpus if gpu.job is _JOBS[0])
