@@ -48,11 +48,8 @@ class Rule(NamedTuple):
 
 def spoken_of(fleet: Fleet) -> Iterator[tuple[Rule, Spoken]]:
     """What all rules say of a fleet."""
-    by_kind: dict[str, list[Sign]] = defaultdict(list)
-    for sign in fleet.signs:
-        by_kind[sign.kind].append(sign)
     for rule in RULES:
-        for spoken in rule.speak(fleet, by_kind[rule.sign or rule.kind]):
+        for spoken in rule.speak(fleet, _of_kind(fleet, rule.sign or rule.kind)):
             yield rule, spoken
 
 
@@ -168,8 +165,12 @@ def _rank_more(_fleet: Fleet, signs: Sequence[Sign]) -> Iterator[Spoken]:
                 )
 
 
-def _idle_held(_fleet: Fleet, signs: Sequence[Sign]) -> Iterator[Spoken]:
+def _idle_held(fleet: Fleet, signs: Sequence[Sign]) -> Iterator[Spoken]:
+    """Not of a GPU that is idle in a busy job, which says the same and more."""
+    told = {spoken.about[1] for spoken in _idle_in_job(fleet, _of_kind(fleet, "idle_in_job"))}
     for sign in signs:
+        if sign.uuid in told:
+            continue
         yield Spoken(
             _gpu(sign),
             f"{format_bytes(sign.value)} held for an hour, and not used",
@@ -189,6 +190,10 @@ RULES = (
     Rule("rank_more", "a rank holds more than the others", Weight.ADVICE, _rank_more),
     Rule("idle_held", "memory is held on a GPU that nobody uses", Weight.ADVICE, _idle_held, thresholds.HELD_FOR_S),
 )
+
+
+def _of_kind(fleet: Fleet, kind: str) -> list[Sign]:
+    return [sign for sign in fleet.signs if sign.kind == kind]
 
 
 def _by_place(signs: Iterable[Sign]) -> dict[Place, list[Sign]]:

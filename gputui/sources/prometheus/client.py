@@ -125,7 +125,7 @@ class Server:
         watchdog.name, watchdog.daemon = "gputui-prometheus-limit", True
         watchdog.start()
         try:
-            return self._asked(connection, path, words, method)
+            body = self._asked(connection, path, words, method)
         except (OSError, http.client.HTTPException, zlib.error) as error:
             if connection is self._connection:
                 self.close()
@@ -136,6 +136,9 @@ class Server:
             raise self._trouble(error) from error
         finally:
             watchdog.cancel()
+        if is_late.is_set():  # what was cut can look like a whole answer
+            raise self._slow()
+        return body
 
     def _asked(self, connection: http.client.HTTPConnection, path: str, words: Mapping[str, str], method: str) -> bytes:
         headers = {"Accept": "application/json", "Accept-Encoding": "gzip", "User-Agent": f"gputui/{__version__}"}

@@ -49,7 +49,7 @@ class HelpScreen(SubScreen):
     def _draw_page(self, width: int, _height: int) -> list[Line]:
         lines: list[Line] = [((fit("Keys", width), "title"),)]
         app = type(self.app)
-        nodes = tuple(fleet_owners(app) if self._is_fleet else owners(app))
+        nodes = fleet_owners(app) if self._is_fleet else tuple(node for node in owners(app) if not is_of_fleet(node))
         bindings = {binding.id: binding for node in nodes for binding in bindings_of(node) if binding.id}
         for group, title in key_groups(nodes).items():
             members = [binding for name, binding in bindings.items() if self._is_in(name, group)]
@@ -99,6 +99,11 @@ def fleet_owners(app: type[DOMNode]) -> tuple[type[DOMNode], ...]:
     from gputui.ui.widgets.cursored import Cursored
 
     return (app, Cursored, TableScreen, FleetScreen, SubScreen)
+
+
+def is_of_fleet(node: type[DOMNode]) -> bool:
+    """Whether keys work only where many machines are shown."""
+    return "fleet" in node.__dict__.get("KEY_GROUPS", {})
 
 
 def scopes(app: type[DOMNode]) -> list[frozenset[str]]:

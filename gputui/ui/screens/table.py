@@ -9,7 +9,7 @@ from textual import on
 from textual.binding import Binding, BindingType
 
 from gputui.ui.dialogs.menu import Menu
-from gputui.ui.drawing.orders import Order
+from gputui.ui.drawing.columns import Order
 from gputui.ui.screens.base import MonitorScreen
 from gputui.ui.widgets.filter_line import FilterLine
 from gputui.ui.widgets.sorted_table import SortedTable

@@ -10,8 +10,8 @@ from gputui.model.fleet.parts import Holding, Job, JobName, Node, Place, Reading
 from gputui.model.machine.device import Device, DeviceMemory
 from gputui.model.reading import Absent, Reading, value_of
 from gputui.ui.drawing.appearance import Appearance
+from gputui.ui.drawing.columns import Order, number
 from gputui.ui.drawing.monitor.devices import DeviceRow
-from gputui.ui.drawing.orders import Order, number
 
 
 class RowKind(str, Enum):

@@ -10,6 +10,7 @@ from gputui.model.fleet.fleet import Fleet
 from gputui.model.fleet.parts import FleetDevice, Holding, Place, Readings
 from gputui.model.reading import value_of
 from gputui.ui.drawing.appearance import Appearance
+from gputui.ui.drawing.columns import in_order
 from gputui.ui.drawing.fleet.rows import (
     FLEET_ORDER_BY_NAME,
     FLEET_ORDERS,
@@ -19,7 +20,6 @@ from gputui.ui.drawing.fleet.rows import (
     of_job,
     of_node,
 )
-from gputui.ui.drawing.orders import in_order
 from gputui.units import format_bytes_short
 
 ASKING = ("being asked for ...", "dim")

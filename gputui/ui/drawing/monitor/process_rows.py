@@ -14,9 +14,9 @@ from gputui.model.machine.secrets import mask_command
 from gputui.model.machine.snapshot import Snapshot
 from gputui.model.reading import NOT_READ, Absent, Reading, value_of
 from gputui.ui.drawing.appearance import Appearance
+from gputui.ui.drawing.columns import Order, in_order, number
 from gputui.ui.drawing.meters import Glyphs
 from gputui.ui.drawing.monitor.devices import memory_of
-from gputui.ui.drawing.orders import Order, in_order, number
 
 
 class Group(NamedTuple):
