@@ -37,6 +37,8 @@ from gputui.units import GIB
 
 SCRAPE_S = 2.0
 _FIRST_PID = 48_213
+_APART_S = 13.0
+"""So that jobs do not pause together."""
 
 
 class _Job(NamedTuple):
@@ -225,7 +227,8 @@ class DemoAnswers:
 def _curve(gpu: _Gpu) -> Curve:
     if not gpu.job.busy or (gpu.job is _JOBS[0] and gpu.rank == _IDLE_RANK):
         return constant(0.0)
-    return training(gpu.job.busy, noise(gpu.rank, gpu.job.name))
+    curve, later_s = training(gpu.job.busy, noise(gpu.rank, gpu.job.name)), _APART_S * gpu.job.gpus
+    return lambda time_s: curve(time_s + later_s)
 
 
 _TOGETHER: dict[Quantity, Callable[[list[float]], float]] = {

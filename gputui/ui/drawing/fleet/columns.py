@@ -61,6 +61,14 @@ def _knows_tensor(rows: Iterable[FleetRow]) -> bool:
     return any(not isinstance(row.readings.tensor_percent, Absent) for row in rows)
 
 
+def _knows_power(rows: Iterable[FleetRow]) -> bool:
+    return any(not _is_of_processes(row) for row in rows)
+
+
+def _has_no_history(row: FleetRow) -> bool:
+    return not row.history
+
+
 def _knows_user(rows: Iterable[FleetRow]) -> bool:
     return any(row.user for row in rows)
 
@@ -97,6 +105,7 @@ def _of_device(name: str, is_blank: Callable[[FleetRow], bool] = _is_note, **cha
         "from_width": column.from_width,
         "grow": column.grow,
         "most": column.most,
+        "is_worth": lambda rows: any(not is_blank(row) for row in rows),
         "text": text if draw_text else None,
         "draw": draw if draw_line else None,
         **changes,
@@ -111,12 +120,12 @@ FLEET_COLUMNS: tuple[Column[FleetRow], ...] = (
     _of_device("gpu_utilization_percent", is_kept=True),
     _of_device("gpu_meter", grow=1, most=20),
     _of_device("tensor", is_worth=_knows_tensor, is_blank=_is_of_processes),
-    _of_device("history", from_width=130, grow=2, most=60),
+    _of_device("history", is_blank=_has_no_history, from_width=130, grow=2, most=60),
     _of_device("memory", draw=_memory, is_kept=True),
     _of_device("memory_percent", is_blank=_has_no_total),
     _of_device("memory_meter", grow=1, most=20, is_blank=_has_no_total),
     _of_device("temperature_c", is_blank=_is_of_processes),
-    Column("power", "Power", 11, draw=_power, align=">"),
+    Column("power", "Power", 11, draw=_power, align=">", is_worth=_knows_power),
     Column("user", "User", 8, lambda row: (row.user, "plain"), is_worth=_knows_user, from_width=96),
     Column("note", "", 10, _note, grow=6, most=60, from_width=76),
 )

@@ -56,7 +56,7 @@ def _nodes(fleet: Fleet, view: FleetView, appearance: Appearance) -> Iterator[Fl
         below_of = {row.key: below for row, below in shown}
         for row in _sorted((row for row, _ in shown), view):
             is_open = row.key in view.toggled
-            yield row._replace(depth=depth, is_open=is_open)
+            yield row._replace(depth=depth, is_open=is_open if row.gpus else None)
             if is_open:
                 yield from (
                     part._replace(depth=part.depth + depth + 1) for part in _chosen(row, below_of[row.key], view)
@@ -108,12 +108,12 @@ def _holding(held: Holding, device: FleetDevice | None, appearance: Appearance, 
     told = [
         f"{words} {format_bytes_short(value)}" for words, reading in parts if (value := value_of(reading)) is not None
     ]
-    where = f"{held.place.node} GPU {held.number} " if has_place else ""
+    where = f"{held.place.node} GPU {held.number}, " if has_place else ""
     program = held.program or "(program not known)"
     return FleetRow(
         (RowKind.HOLDING, held.place, held.pid, held.uuid),
         RowKind.HOLDING,
-        f"{where}{rank}{program}",
+        f"{rank}{where}{program}",
         1,
         held.place,
         readings=Readings(
