@@ -16,7 +16,8 @@ from gputui.sources.prometheus.metrics import INFO, JOB_KINDS, METRICS, Metric
 
 NODE, KIND, JOB, QUANTITY, EXPORTER = (f"gputui_{name}" for name in ("node", "kind", "job", "quantity", "exporter"))
 """Labels that the queries add. Nothing is exported under these names."""
-GPU = f"cluster, {NODE}, UUID"
+HERE = "cluster, node, instance"
+"""Where a series comes from, before it has the name of its node."""
 JOB_LABELS = f"cluster, {KIND}, {JOB}"
 PROCESS = "cluster, instance, pid"
 """What tells a process from others."""
@@ -46,6 +47,13 @@ class Part(NamedTuple):
         return f"{selector} offset {self.offset}" if self.offset else selector
 
 
+_OTHER_NAMES = {
+    (Exporter.DCGM, "model_name"): "modelName",
+    (Exporter.DCGM_NEW, "model_name"): "modelName",
+    (Exporter.SMI, "model_name"): "name",
+    (Exporter.SMI, "gpu"): "index",
+}
+"""What exporters call labels."""
 ALL = Part()
 """Every series, now."""
 
@@ -70,34 +78,45 @@ def placed(expression: str) -> str:
     return copied(copied(expression, "instance", NODE, "(.+?)(?::[0-9]+)?"), "node", NODE)
 
 
-def by_exporter(metric: Metric, part: Part) -> str:
-    """A metric of one exporter, with the labels that all have here."""
-    expression = placed(metric.form.format(*map(part.of, metric.names)))
-    if metric.exporter in (Exporter.DCGM, Exporter.DCGM_NEW):
-        return copied(expression, "modelName", "model_name")
-    if metric.exporter is Exporter.SMI:
-        with_uuid = copied(expression, "uuid", "UUID", "(?:GPU-)?(.+)", "GPU-$1")
-        return copied(copied(with_uuid, "name", "model_name"), "index", "gpu")
-    return expression
-
-
 def per_gpu(
     quantity: Quantity, names: frozenset[str], part: Part = ALL, keep: str = "", of: Exporter | None = None
 ) -> str:
-    """A quantity of each GPU, once; "" where no name of it is known. `keep` are further labels, `of` one exporter."""
-    labels = f"{GPU}, {keep}" if keep else GPU
+    """A quantity of each GPU, once; "" where no name of it is known. `keep` are further labels, `of` one exporter.
+
+    The nodes have no names yet: with `placed`, the fewest series should get them, as that takes the server longest.
+    """
+    labels = f"{HERE}, UUID, {keep}" if keep else f"{HERE}, UUID"
     parts: list[str] = []
     for metric in METRICS[quantity]:
         if not names.issuperset(metric.names) or of not in (None, metric.exporter):
             continue
         if metric.adds_up:
             whole, instances = (_matching(part, f'GPU_I_ID{sign}""') for sign in ("=", "!="))
-            parts.append(f"max by ({labels}) ({by_exporter(metric, whole)})")
-            each = f"max by ({labels}, GPU_I_ID) ({by_exporter(metric, instances)})"
+            parts.append(f"max by ({labels}) ({_of_exporter(metric, whole, keep)})")
+            each = f"max by ({labels}, GPU_I_ID) ({_of_exporter(metric, instances, keep)})"
             parts.append(f"sum by ({labels}) ({each})")
         else:
-            parts.append(f"max by ({labels}) ({by_exporter(metric, part)})")
+            parts.append(f"max by ({labels}) ({_of_exporter(metric, part, keep)})")
     return " or on (UUID) ".join(parts)
+
+
+def _of_exporter(metric: Metric, part: Part, keep: str) -> str:
+    """A metric of one exporter, with those labels that all have here."""
+    expression = metric.form.format(*map(part.of, metric.names))
+    if metric.exporter is Exporter.SMI:
+        expression = copied(expression, "uuid", "UUID", "(?:GPU-)?(.+)", "GPU-$1")
+    for label in filter(None, keep.split(", ")):
+        if source := _OTHER_NAMES.get((metric.exporter, label)):
+            expression = copied(expression, source, label)
+    return expression
+
+
+def per_node(function: str, gpus: str) -> str:
+    """GPUs together as nodes: first those of each exporter's page, so that few series get the name of their node."""
+    if function == "avg":
+        return f"({per_node('sum', gpus)}) / ({per_node('count', gpus)})"
+    inner = f"{function} by ({HERE}) ({gpus})"
+    return f"{'sum' if function == 'count' else function} by (cluster, {NODE}) ({placed(inner)})"
 
 
 def union(expressions: Iterable[tuple[str, str]], label: str = QUANTITY) -> str:

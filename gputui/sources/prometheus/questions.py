@@ -21,6 +21,7 @@ from gputui.sources.prometheus.expressions import (
     job_info,
     labelled,
     per_gpu,
+    per_node,
     placed,
     quoted,
     union,
@@ -92,7 +93,7 @@ def found(names: frozenset[str]) -> Question:
     for exporter in Exporter:
         gpus = per_gpu(Quantity.PRESENT, names, of=exporter)
         if gpus:
-            nodes = f"count(count by (cluster, {NODE}) ({gpus}))"
+            nodes = f"count({per_node('count', gpus)})"
             parts.append(labelled(union(((COUNT, f"count({gpus})"), (NODES_OF, nodes))), EXPORTER, exporter.value))
     present = next((row.names[0] for row in METRICS[Quantity.PRESENT] if names.issuperset(row.names)), "")
     if present:
@@ -100,13 +101,13 @@ def found(names: frozenset[str]) -> Question:
     return Question(Asked.FOUND, " or ".join(parts))
 
 
-def nodes(names: frozenset[str]) -> Question:
-    """Every node, with its GPUs together."""
-    by = f"by (cluster, {NODE})"
-    rows = [(COUNT, f"count {by} ({gpus})")] if (gpus := per_gpu(Quantity.PRESENT, names)) else []
+def nodes(names: frozenset[str], *, is_whole: bool = False) -> Question:
+    """Every node, with its GPUs together; with `is_whole` also what no screen shows."""
+    rows = [(COUNT, per_node("count", gpus))] if (gpus := per_gpu(Quantity.PRESENT, names)) else []
     for quantity, function in _BY_NODE.items():
-        if gpus := per_gpu(quantity, names):
-            rows.append((quantity.value, f"{function} {by} ({gpus})"))
+        gpus = per_gpu(quantity, names) if is_whole or quantity is not Quantity.SM_ACTIVE else ""
+        if gpus:
+            rows.append((quantity.value, per_node(function, gpus)))
     return Question(Asked.NODES, union(rows))
 
 
@@ -115,7 +116,7 @@ def devices(names: frozenset[str], places: tuple[Place, ...]) -> Question:
     part = _on(places)
     rows = [(Quantity.PRESENT.value, per_gpu(Quantity.PRESENT, names, part, "gpu, model_name"))]
     rows += [(quantity.value, per_gpu(quantity, names, part)) for quantity in (*_BY_NODE, Quantity.LOST)]
-    return Question(Asked.DEVICES, union(rows), places)
+    return Question(Asked.DEVICES, placed(union(rows)), places)
 
 
 def holdings(names: frozenset[str], places: tuple[Place, ...]) -> Question:
@@ -141,11 +142,12 @@ def jobs(names: frozenset[str]) -> Question:
     if not names.issuperset((INFO, USED_BY_PROCESS)):
         return Question(Asked.JOBS, "")
     info = job_info()
-    used = placed(with_info(USED_BY_PROCESS, info, f"{KIND}, {JOB}, user"))
+    used = with_info(USED_BY_PROCESS, info, f"{KIND}, {JOB}, user")
     by, users = f"by ({JOB_LABELS})", f"by ({JOB_LABELS}, user)"
+    pages = placed(f"count by ({JOB_LABELS}, node, instance) ({used})")
     rows = [
         (PROCESSES_OF, f"count {users} (count {users[:-1]}, instance, pid) ({info}))"),
-        (NODES_OF, f"count {by} (count by ({JOB_LABELS}, {NODE}) ({used}))"),
+        (NODES_OF, f"count {by} (count by ({JOB_LABELS}, {NODE}) ({pages}))"),
         (COUNT, f"count {by} (count by ({JOB_LABELS}, UUID) ({used}))"),
         (Quantity.USED.value, f"sum {by} ({used})"),
     ]
@@ -157,7 +159,7 @@ def jobs(names: frozenset[str]) -> Question:
 def history(names: frozenset[str], places: tuple[Place, ...]) -> Question:
     """How busy some nodes have been; for a range of times."""
     busy = per_gpu(Quantity.BUSY, names, _on(places))
-    return Question(Asked.HISTORY, f"avg by (cluster, {NODE}) ({busy})" if busy else "", places)
+    return Question(Asked.HISTORY, per_node("avg", busy) if busy else "", places)
 
 
 def about_finding(asked: Asked, names: frozenset[str], grace_s: float) -> Question:
@@ -169,12 +171,12 @@ def _gone(names: frozenset[str], grace_s: float) -> str:
     """GPUs that were there in the last hour, and were not lately."""
     before = per_gpu(Quantity.PRESENT, names, Part(over=_time(thresholds.GONE_WITHIN_S)), "gpu")
     lately = per_gpu(Quantity.PRESENT, names, Part(over=_time(grace_s)))
-    return before and f"({before}) unless on (UUID) ({lately})"
+    return before and placed(f"({before}) unless on (UUID) ({lately})")
 
 
 def _lost(names: frozenset[str], _grace_s: float) -> str:
     lost = per_gpu(Quantity.LOST, names, keep="gpu")
-    return lost and f"({lost}) == 1"
+    return lost and placed(f"({lost}) == 1")
 
 
 def _stuck(names: frozenset[str], _grace_s: float) -> str:
@@ -197,11 +199,11 @@ def _idle_in_job(names: frozenset[str], _grace_s: float) -> str:
     if not busy or not names.issuperset((INFO, USED_BY_PROCESS)):
         return ""
     was_there = f"{USED_BY_PROCESS} and on ({PROCESS}) {USED_BY_PROCESS} offset {over}"
-    used = placed(with_info(f"({was_there})", job_info(), f"{KIND}, {JOB}, user"))
+    used = with_info(f"({was_there})", job_info(), f"{KIND}, {JOB}, user")
     each = _on_gpus_of_jobs(used, busy)
     some = (f"min by ({JOB_LABELS}) ({each}) < {thresholds.IDLE_SHARE}",
             f"max by ({JOB_LABELS}) ({each}) > {thresholds.WORKING_SHARE}")  # fmt: skip
-    return f"({each}) and on ({JOB_LABELS}) ({some[0]}) and on ({JOB_LABELS}) ({some[1]})"
+    return placed(f"({each}) and on ({JOB_LABELS}) ({some[0]}) and on ({JOB_LABELS}) ({some[1]})")
 
 
 def _rank_more(names: frozenset[str], _grace_s: float) -> str:
@@ -209,10 +211,10 @@ def _rank_more(names: frozenset[str], _grace_s: float) -> str:
     if not names.issuperset((INFO, USED_BY_PROCESS)):
         return ""
     info = job_info(Part(matching='rank!=""'))
-    used = placed(with_info(USED_BY_PROCESS, info, f"{KIND}, {JOB}, user, rank"))
-    each = f"sum by ({JOB_LABELS}, {NODE}, instance, user, rank, pid) ({used})"
+    used = with_info(USED_BY_PROCESS, info, f"{KIND}, {JOB}, user, rank")
+    each = f"sum by ({JOB_LABELS}, node, instance, user, rank, pid) ({used})"
     usual = f"{1 + thresholds.MORE_SHARE} * quantile by ({JOB_LABELS}) (0.5, {each})"
-    return f"({each}) and on ({JOB_LABELS}) (max by ({JOB_LABELS}) ({each}) > {usual})"
+    return placed(f"({each}) and on ({JOB_LABELS}) (max by ({JOB_LABELS}) ({each}) > {usual})")
 
 
 def _idle_held(names: frozenset[str], _grace_s: float) -> str:
@@ -223,7 +225,7 @@ def _idle_held(names: frozenset[str], _grace_s: float) -> str:
     before = per_gpu(Quantity.PRESENT, names, Part(offset=over))
     if not busy or not held:
         return ""
-    return (
+    return placed(
         f"(({held}) > {thresholds.HELD_BYTES}) and on (UUID) (({busy}) < {thresholds.USED_SHARE})"
         f" and on (UUID) ({before})"
     )
@@ -256,7 +258,7 @@ def _processes(names: frozenset[str], part: Part, info_part: Part) -> str:
 
 def _on_gpus_of_jobs(used: str, busy: str) -> str:
     """How busy the GPUs of each job are."""
-    gpus = f"max by ({JOB_LABELS}, {NODE}, UUID, gpu, user) ({used})"
+    gpus = f"max by ({JOB_LABELS}, node, instance, UUID, gpu, user) ({used})"
     return f"({gpus}) * 0 + on (UUID) group_left () max by (UUID) ({busy})"
 
 

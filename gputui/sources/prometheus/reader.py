@@ -77,7 +77,7 @@ class Reader:
     def everything(self) -> Fleet:
         """All nodes with all their parts, and all jobs: for a document."""
         self._take_names()
-        self._take_nodes()
+        self._take_nodes(is_whole=True)
         self._take_details(())
         self._take_jobs()
         return self._take_findings()
@@ -101,9 +101,9 @@ class Reader:
             has_processes=self._names.issuperset((INFO, USED_BY_PROCESS)),
         )
 
-    def _take_nodes(self) -> Fleet:
+    def _take_nodes(self, *, is_whole: bool = False) -> Fleet:
         asked_at = self._clock()
-        nodes = answers.nodes_of(self._ask(questions.nodes(self._names)))
+        nodes = answers.nodes_of(self._ask(questions.nodes(self._names, is_whole=is_whole)))
         return self._changed(nodes=_with_gone(nodes, self.fleet.signs), time=asked_at)
 
     def _details(self, attention: FleetAttention, *, is_due: bool) -> Iterator[Fleet]:

@@ -1,0 +1,140 @@
+"""What `gputui fleet` costs at scale: 2,000 nodes with 8 GPUs and a rank on each, in a real Prometheus.
+
+    python -m benchmarks.fleet [--nodes 2000] [--gpus 8] [--keys 300]
+
+The samples are backfilled with promtool, so nothing is scraped: what is asked, how long the answers take, how large they
+are, and how long a key takes while they come in. Windows of an hour find a sample every two minutes. Needs Prometheus
+(Debian: apt-get install prometheus) and about 1 GB in the folder for temporary files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import tempfile
+import time
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from statistics import median, quantiles
+
+from gputui.model.fleet.attention import FleetAttention
+from gputui.model.fleet.fleet import Cost, Fleet
+from gputui.settings import Settings
+from gputui.sources.prometheus.access import access_to
+from gputui.sources.prometheus.client import Server
+from gputui.sources.prometheus.machine import FleetMachine
+from gputui.sources.prometheus.reader import FINDINGS_EVERY_S, Reader
+from gputui.ui.app import GputuiApp
+from gputui.ui.screens.fleet.screen import FleetScreen
+from tests.fleet.backfilled import GIB, HOUR_S, Gpu, Series, always, holding, lines
+from tests.fleet.pages import uuid
+from tests.ui import running
+
+OFTEN_S, SELDOM_S = 120, 280
+SCRAPE_S = 15
+WITH_HISTORY = ("gputui_device_busy_ratio", "gputui_device_memory_used_bytes")
+
+
+def fleet(nodes: int, gpus: int) -> Iterator[Series]:
+    """As Prometheus stores it: each job has 32 nodes."""
+    for node in range(1, nodes + 1):
+        for number in range(gpus):
+            rank = (node - 1) % 32 * gpus + number
+            gpu = Gpu(node, number, job=str(4000 + (node - 1) // 32), rank=rank)
+            yield from gpu.series()
+            of = {"instance": f"n{node:03d}:10836", "job": "gputui", "cluster": "lab", "UUID": uuid(node, number)}
+            yield Series("gputui_device_power_watts", of, always(500 + number))
+            yield Series("gputui_device_power_limit_watts", of, always(700))
+            yield Series("gputui_device_temperature_celsius", of, always(60 + number))
+            held = {**of, "pid": str(4000 + number), "rank": str(rank)}
+            yield Series("gputui_torch_reserved_bytes", held, always(9 * GIB))
+
+
+def samples(nodes: int, gpus: int, now: int) -> Iterator[str]:
+    """An hour of what findings look back at, and the newest of the rest, for as long as this runs."""
+    until = now + HOUR_S // 2
+    for one in fleet(nodes, gpus):
+        is_often = one.name in WITH_HISTORY
+        times = range(now - HOUR_S - 300, now, OFTEN_S) if is_often else range(now - SELDOM_S, now, SELDOM_S)
+        yield from lines([one], chain(times, range(now, until, SELDOM_S)))
+
+
+def report(words: str, seconds: float, before: Cost, after: Cost) -> None:
+    questions, size = after.questions - before.questions, after.received_bytes - before.received_bytes
+    counted = after.samples - before.samples
+    print(f"{words:<44} {seconds:6.2f} s  {questions:2} questions  {size / 1e6:7.3f} MB  {counted / 1e6:7.3f} M samples")
+
+
+def steps(reader: Reader, server: Server, words: str, attention: FleetAttention, *, is_due: bool) -> Cost:
+    """Ask what is due, and print what it cost."""
+    before, began = server.cost, time.perf_counter()
+    for _ in reader.steps(attention, is_due=is_due):
+        pass
+    report(words, time.perf_counter() - began, before, server.cost)
+    return Cost(*(new - old for new, old in zip(server.cost, before, strict=True)))
+
+
+def questions(url: str) -> None:
+    """The costs of what is asked."""
+    server, clock = Server(access_to(url), within_s=120), [time.time()]
+    reader = Reader(server, lambda: clock[0])
+    began, first = time.perf_counter(), Fleet("")
+    for first in reader.steps(FleetAttention(), is_due=True):
+        if first.time:
+            break
+    report(f"first screen: {len(first.nodes)} nodes, {first.gpus} GPUs", time.perf_counter() - began, Cost(), first.cost)
+    findings = steps(reader, server, "findings, once a minute", FleetAttention(), is_due=False)
+    places = frozenset(node.place for node in first.nodes[:3])
+    steps(reader, server, "three nodes are opened", FleetAttention(places), is_due=False)
+    each = steps(reader, server, "each scrape: the nodes, three of them open", FleetAttention(places), is_due=True)
+    graphs = frozenset(node.place for node in first.nodes[:45])
+    steps(reader, server, "once a minute on a wide screen: graphs", FleetAttention(with_history=graphs), is_due=False)
+    steps(reader, server, "the list of jobs", FleetAttention(wants_jobs=True), is_due=False)
+    times, once = 60 / SCRAPE_S, 60 / FINDINGS_EVERY_S
+    minute = Cost(*(round(times * often + once * seldom) for often, seldom in zip(each, findings, strict=True)))
+    print(
+        f"a minute at a scrape every {SCRAPE_S} s: {minute.questions} questions, {minute.received_bytes / 1e6:.2f} MB, "
+        f"{minute.samples / 1e6:.2f} M samples"
+    )
+    server.close()
+
+
+async def keys(url: str, count: int) -> None:
+    """How long a key takes until everything is drawn, while answers come in every second."""
+    assert running  # imported, it takes the pauses out of Textual's pilot
+    machine = FleetMachine(Server(access_to(url), within_s=120))
+    machine._reader._changed(scrape_interval_s=1.0)
+    app = GputuiApp(Settings(), machine, lambda: machine)
+    app.install_screen(FleetScreen(), "fleet")
+    app.first_screen = "fleet"
+    async with app.run_test(size=(120, 40)) as pilot:
+        while not (app.snapshot.fleet and app.snapshot.fleet.time):
+            await pilot.pause(0.1)
+        taken = []
+        for number in range(count):
+            began = time.perf_counter()
+            await pilot.press(("down", "down", "pagedown", "up", "space")[number % 5])
+            taken.append(time.perf_counter() - began)
+        percentiles = quantiles(taken, n=100)
+        print(f"{count} keys: median {median(taken) * 1e3:.0f} ms, 99th percentile {percentiles[98] * 1e3:.0f} ms")
+
+
+def main() -> None:
+    """Fill a Prometheus, and ask it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, default=2000)
+    parser.add_argument("--gpus", type=int, default=8)
+    parser.add_argument("--keys", type=int, default=300)
+    parsed = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="gputui-") as folder:
+        began = time.perf_counter()
+        filled = samples(parsed.nodes, parsed.gpus, int(time.time()))
+        with holding(filled, Path(folder)) as prometheus:
+            print(f"filled in {time.perf_counter() - began:.0f} s")
+            questions(prometheus.url)
+            asyncio.run(keys(prometheus.url, parsed.keys))
+
+
+if __name__ == "__main__":
+    main()
