@@ -2,9 +2,9 @@
 
     python -m benchmarks.fleet [--nodes 2000] [--gpus 8] [--keys 300]
 
-The samples are backfilled with promtool, so nothing is scraped: what is asked, how long the answers take, how large they
-are, and how long a key takes while they come in. Windows of an hour find a sample every two minutes. Needs Prometheus
-(Debian: apt-get install prometheus) and about 1 GB in the folder for temporary files.
+The samples are backfilled with promtool, so nothing is scraped: what is asked, how long the answers take, how large
+they are, and how long a key takes while they come in. Windows of an hour find a sample every two minutes. Needs
+Prometheus (Debian: apt-get install prometheus) and about 1 GB in the folder for temporary files.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from gputui.settings import Settings
 from gputui.sources.prometheus.access import access_to
 from gputui.sources.prometheus.client import Server
 from gputui.sources.prometheus.machine import FleetMachine
-from gputui.sources.prometheus.reader import FINDINGS_EVERY_S, Reader
+from gputui.sources.prometheus.reader import Reader
 from gputui.ui.app import GputuiApp
 from gputui.ui.screens.fleet.screen import FleetScreen
 from tests.fleet.backfilled import GIB, HOUR_S, Gpu, Series, always, holding, lines
 from tests.fleet.pages import uuid
 from tests.ui import running
 
-OFTEN_S, SELDOM_S = 120, 280
+EACH_S, NEWEST_S = 120, 280
 SCRAPE_S = 15
 WITH_HISTORY = ("gputui_device_busy_ratio", "gputui_device_memory_used_bytes")
 
@@ -56,14 +56,17 @@ def samples(nodes: int, gpus: int, now: int) -> Iterator[str]:
     until = now + HOUR_S // 2
     for one in fleet(nodes, gpus):
         is_often = one.name in WITH_HISTORY
-        times = range(now - HOUR_S - 300, now, OFTEN_S) if is_often else range(now - SELDOM_S, now, SELDOM_S)
-        yield from lines([one], chain(times, range(now, until, SELDOM_S)))
+        times = range(now - HOUR_S - 300, now, EACH_S) if is_often else range(now - NEWEST_S, now, NEWEST_S)
+        yield from lines([one], chain(times, range(now, until, NEWEST_S)))
 
 
-def report(words: str, seconds: float, before: Cost, after: Cost) -> None:
-    questions, size = after.questions - before.questions, after.received_bytes - before.received_bytes
-    counted = after.samples - before.samples
-    print(f"{words:<44} {seconds:6.2f} s  {questions:2} questions  {size / 1e6:7.3f} MB  {counted / 1e6:7.3f} M samples")
+def between(before: Cost, after: Cost) -> Cost:
+    return Cost(*(new - old for new, old in zip(after, before, strict=True)))
+
+
+def report(words: str, seconds: float, cost: Cost) -> None:
+    size, samples = f"{cost.received_bytes / 1e6:7.3f} MB", f"{cost.samples / 1e6:7.3f} M samples"
+    print(f"{words:<44} {seconds:6.2f} s  {cost.questions:2} questions  {size}  {samples}", flush=True)
 
 
 def steps(reader: Reader, server: Server, words: str, attention: FleetAttention, *, is_due: bool) -> Cost:
@@ -71,32 +74,39 @@ def steps(reader: Reader, server: Server, words: str, attention: FleetAttention,
     before, began = server.cost, time.perf_counter()
     for _ in reader.steps(attention, is_due=is_due):
         pass
-    report(words, time.perf_counter() - began, before, server.cost)
-    return Cost(*(new - old for new, old in zip(server.cost, before, strict=True)))
+    cost = between(before, server.cost)
+    report(words, time.perf_counter() - began, cost)
+    return cost
+
+
+def findings(reader: Reader, server: Server) -> Iterator[Cost]:
+    """What each question about findings costs a minute."""
+    for asked, suspicion in SUSPICIONS.items():
+        before, began = server.cost, time.perf_counter()
+        server.ask(about_finding(asked, reader._known, 60))
+        cost = between(before, server.cost)
+        report(f"{asked.value}, every {suspicion.every_s:.0f} s", time.perf_counter() - began, cost)
+        yield Cost(*(round(60 / suspicion.every_s * part) for part in cost))
 
 
 def questions(url: str) -> None:
     """The costs of what is asked."""
-    server, clock = Server(access_to(url), within_s=120), [time.time()]
-    reader = Reader(server, lambda: clock[0])
+    server = Server(access_to(url), within_s=120)
+    reader = Reader(server, time.time)
     began, first = time.perf_counter(), Fleet("")
     for first in reader.steps(FleetAttention(), is_due=True):
-        if first.time:
-            break
-    report(f"first screen: {len(first.nodes)} nodes, {first.gpus} GPUs", time.perf_counter() - began, Cost(), first.cost)
-    findings = steps(reader, server, "findings, once a minute", FleetAttention(), is_due=False)
+        break
+    words = f"first screen: {len(first.nodes)} nodes, {first.gpus} GPUs"
+    report(words, time.perf_counter() - began, first.cost)
+    steps(reader, server, "the rest, and all findings", FleetAttention(), is_due=False)
     places = frozenset(node.place for node in first.nodes[:3])
     steps(reader, server, "three nodes are opened", FleetAttention(places), is_due=False)
     each = steps(reader, server, "each scrape: the nodes, three of them open", FleetAttention(places), is_due=True)
     graphs = frozenset(node.place for node in first.nodes[:45])
-    steps(reader, server, "once a minute on a wide screen: graphs", FleetAttention(with_history=graphs), is_due=False)
+    drawn = steps(reader, server, "once a minute, if wide: graphs", FleetAttention(with_history=graphs), is_due=False)
     steps(reader, server, "the list of jobs", FleetAttention(wants_jobs=True), is_due=False)
-    times, once = 60 / SCRAPE_S, 60 / FINDINGS_EVERY_S
-    minute = Cost(*(round(times * often + once * seldom) for often, seldom in zip(each, findings, strict=True)))
-    print(
-        f"a minute at a scrape every {SCRAPE_S} s: {minute.questions} questions, {minute.received_bytes / 1e6:.2f} MB, "
-        f"{minute.samples / 1e6:.2f} M samples"
-    )
+    minute = Cost(*map(sum, zip(*[each] * (60 // SCRAPE_S), drawn, *findings(reader, server), strict=True)))
+    report(f"a minute at a scrape every {SCRAPE_S} s", 60, minute)
     server.close()
 
 

@@ -17,9 +17,9 @@ from gputui.model.reading import Absent
 from gputui.sources.prometheus.access import access_to
 from gputui.sources.prometheus.client import Server
 from gputui.sources.prometheus.machine import fleet_once
-from gputui.sources.prometheus.metrics import METRICS
-from gputui.sources.prometheus.questions import ABOUT_FINDINGS, about_finding
+from gputui.sources.prometheus.metrics import JOB_KINDS, METRICS, Known
 from gputui.sources.prometheus.reader import Reader
+from gputui.sources.prometheus.suspicions import SUSPICIONS, about_finding
 from gputui.units import GIB
 from tests.export.prometheus import Prometheus
 from tests.fleet.pages import GPUS, MIB, TOTAL_MIB, USED_MIB
@@ -132,11 +132,11 @@ def test_only_what_is_on_screen_is_asked_for_in_detail(prometheus: Prometheus) -
     assert server.cost.samples > before.samples > 0
 
 
-@pytest.mark.parametrize("asked", ABOUT_FINDINGS)
+@pytest.mark.parametrize("asked", SUSPICIONS)
 def test_a_real_prometheus_accepts_each_question_about_findings(prometheus: Prometheus, asked) -> None:
-    """With the names of all exporters, also those that have nothing here."""
+    """With the names of all exporters and all kinds of jobs, also those that there are none of here."""
     names = frozenset({*ALL_NAMES, *Server(access_to(prometheus.url)).names()})
-    prometheus.ask(about_finding(asked, names, 60).expression)
+    prometheus.ask(about_finding(asked, Known(names, JOB_KINDS), 60).expression)
 
 
 def test_the_document_has_the_same_names_whatever_is_known(prometheus: Prometheus, capsys) -> None:

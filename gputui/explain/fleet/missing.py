@@ -37,7 +37,7 @@ def found_words(fleet: Fleet) -> str:
 
 def missing(fleet: Fleet) -> list[str]:
     """What is not known of this fleet, with what would tell it; nothing before anything was asked."""
-    if not fleet.time:
+    if not fleet.scrape_interval_s:  # it is asked for with the exporters
         return []
     if not fleet.found:
         return [NOBODY]

@@ -14,7 +14,7 @@ from gputui.model.fleet.fleet import Cost
 from gputui.model.fleet.parts import Place
 from gputui.sources.demo.curves import Curve, constant, noise, training
 from gputui.sources.prometheus.decode import Series
-from gputui.sources.prometheus.expressions import EXPORTER, JOB, KIND, NODE, QUANTITY
+from gputui.sources.prometheus.expressions import EXPORTER, NODE, QUANTITY
 from gputui.sources.prometheus.metrics import (
     ALLOCATED,
     BUSY_BY_PROCESS,
@@ -28,6 +28,7 @@ from gputui.sources.prometheus.questions import (
     COUNT,
     INTERVAL,
     INTERVAL_OVER_S,
+    KIND_OF,
     NODES_OF,
     PROCESSES_OF,
     Asked,
@@ -88,7 +89,7 @@ class _Gpu(NamedTuple):
     @property
     def job_labels(self) -> dict[str, str]:
         """Whose it is."""
-        return {KIND: "Slurm job", JOB: self.job.name, "user": self.job.user, "cluster": self.place.cluster}
+        return {"slurm_job_id": self.job.name, "user": self.job.user, "cluster": self.place.cluster}
 
 
 class DemoAnswers:
@@ -153,6 +154,7 @@ class DemoAnswers:
             yield Series({EXPORTER: exporter.value, QUANTITY: COUNT}, len(here))
             yield Series({EXPORTER: exporter.value, QUANTITY: NODES_OF}, len({gpu.place for gpu in here}))
         yield Series({QUANTITY: INTERVAL}, INTERVAL_OVER_S / SCRAPE_S)
+        yield Series({QUANTITY: f"{KIND_OF}slurm_job_id"}, len(gpus))
 
     def _nodes(self, gpus: list[_Gpu], _question: Question) -> Iterator[Series]:
         for labels, here in _by_node(gpus):
@@ -187,13 +189,13 @@ class DemoAnswers:
     def _jobs(self, gpus: list[_Gpu], _question: Question) -> Iterator[Series]:
         for job in _JOBS:
             of = [gpu for gpu in gpus if gpu.job is job]
-            if of:
-                values = {
-                    PROCESSES_OF: len(of), COUNT: len(of), NODES_OF: len({gpu.place for gpu in of}),
-                    Quantity.USED.value: sum(self._readings(gpu)[Quantity.USED] for gpu in of),
-                    Quantity.BUSY.value: mean(self._readings(gpu)[Quantity.BUSY] for gpu in of),
-                }  # fmt: skip
-                yield from (Series({**of[0].job_labels, QUANTITY: name}, value) for name, value in values.items())
+            busy = mean(self._readings(gpu)[Quantity.BUSY] for gpu in of)
+            yield Series({**of[0].job_labels, QUANTITY: Quantity.BUSY.value}, busy)
+            for labels, here in _by_node(of):
+                used = sum(self._readings(gpu)[Quantity.USED] for gpu in here)
+                values = {PROCESSES_OF: len(here), COUNT: len(here), Quantity.USED.value: used}
+                named = here[0].job_labels | labels
+                yield from (Series({**named, QUANTITY: name}, value) for name, value in values.items())
 
     def _ranks(self, gpus: list[_Gpu], question: Question) -> Iterator[Series]:
         name = question.job.name if question.job else ""

@@ -21,9 +21,24 @@ from gputui.model.fleet.parts import (
 )
 from gputui.model.reading import Reading
 from gputui.sources.prometheus.decode import Series
-from gputui.sources.prometheus.expressions import EXPORTER, JOB, KIND, NODE, QUANTITY
-from gputui.sources.prometheus.metrics import ALLOCATED, BUSY_BY_PROCESS, RESERVED, USED_BY_PROCESS
-from gputui.sources.prometheus.questions import COUNT, INTERVAL, INTERVAL_OVER_S, NODES_OF, PROCESSES_OF, Asked
+from gputui.sources.prometheus.expressions import EXPORTER, NODE, QUANTITY
+from gputui.sources.prometheus.metrics import (
+    ALLOCATED,
+    BUSY_BY_PROCESS,
+    JOB_KINDS,
+    RESERVED,
+    USED_BY_PROCESS,
+    JobKind,
+)
+from gputui.sources.prometheus.questions import (
+    COUNT,
+    INTERVAL,
+    INTERVAL_OVER_S,
+    KIND_OF,
+    NODES_OF,
+    PROCESSES_OF,
+    Asked,
+)
 
 P = TypeVar("P")
 K = TypeVar("K")
@@ -52,9 +67,23 @@ def interval_of(series: Iterable[Series]) -> float:
     return min(LONGEST_S, max(SHORTEST_S, INTERVAL_OVER_S / counts[0])) if counts else USUAL_S
 
 
-def nodes_of(series: Iterable[Series]) -> tuple[Node, ...]:
+def kinds_of(series: Iterable[Series]) -> tuple[JobKind, ...]:
+    """The kinds of jobs that there are."""
+    told = {one.labels.get(QUANTITY) for one in series if one.value}
+    return tuple(kind for kind in JOB_KINDS if f"{KIND_OF}{kind.key}" in told)
+
+
+NodeValues = Mapping[Place, Mapping[str, float]]
+"""By node: quantities by their names."""
+
+
+def node_values(series: Iterable[Series]) -> NodeValues:
+    """What is told of nodes."""
+    return _by(series, place_of)
+
+
+def nodes_of(values: NodeValues) -> tuple[Node, ...]:
     """The nodes in natural order; what is told of a name that has no GPU of its own is left out."""
-    values = _by(series, place_of)
     return tuple(
         Node(place, round(of[COUNT]), _readings(of))
         for place, of in sorted(values.items(), key=_natural)
@@ -97,19 +126,25 @@ def holdings_of(series: Iterable[Series]) -> tuple[Holding, ...]:
 
 
 def jobs_of(series: Iterable[Series]) -> tuple[Job, ...]:
-    """The jobs, those with most GPUs first."""
-    values: dict[JobName, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    """The jobs, those with most GPUs first; what an exporter's page has of one adds up, but for shares."""
+    sums: dict[JobName, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    busy: dict[JobName, dict[str, float]] = defaultdict(dict)
+    nodes: dict[JobName, set[Place]] = defaultdict(set)
     users: dict[JobName, str] = {}
     for one in series:
         name, quantity = job_of(one.labels), one.labels.get(QUANTITY, "")
         if name is None:
             continue
-        values[name][quantity] += one.value
+        if quantity == Quantity.BUSY.value:
+            busy[name][quantity] = one.value
+            continue
+        sums[name][quantity] += one.value
+        nodes[name].add(place_of(one.labels))
         users[name] = users.get(name) or one.labels.get("user", "")
     found = [
-        Job(name, users[name], round(of[NODES_OF]), round(of[COUNT]), round(of[PROCESSES_OF]),
-            of.get(Quantity.USED.value, NOT_EXPORTED), _percent(of, Quantity.BUSY.value))
-        for name, of in values.items()
+        Job(name, users[name], len(nodes[name]), round(of[COUNT]), round(of[PROCESSES_OF]),
+            of.get(Quantity.USED.value, NOT_EXPORTED), _percent(busy[name], Quantity.BUSY.value))
+        for name, of in sums.items()
     ]  # fmt: skip
     return tuple(sorted(found, key=lambda job: (-job.gpus, job.name)))
 
@@ -150,8 +185,11 @@ def place_of(labels: Labels) -> Place:
 
 def job_of(labels: Labels) -> JobName | None:
     """The job, None for a process without one."""
-    kind, name = labels.get(KIND, ""), labels.get(JOB, "").lstrip("/")
-    return JobName(labels.get("cluster", ""), kind, name) if kind and name else None
+    for kind in JOB_KINDS:
+        if labels.get(kind.key):
+            name = "/".join(filter(None, (labels.get(label) for label in kind.labels)))
+            return JobName(labels.get("cluster", ""), kind.words, name)
+    return None
 
 
 def natural(text: str) -> tuple[object, ...]:

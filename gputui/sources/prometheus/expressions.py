@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from gputui.model.fleet.exporters import Exporter, Quantity
-from gputui.sources.prometheus.metrics import INFO, JOB_KINDS, METRICS, Metric
+from gputui.sources.prometheus.metrics import INFO, JOB_KINDS, METRICS, JobKind, Metric
 
-NODE, KIND, JOB, QUANTITY, EXPORTER = (f"gputui_{name}" for name in ("node", "kind", "job", "quantity", "exporter"))
+NODE, QUANTITY, EXPORTER = "gputui_node", "gputui_quantity", "gputui_exporter"
 """Labels that the queries add. Nothing is exported under these names."""
 HERE = "cluster, node, instance"
 """Where a series comes from, before it has the name of its node."""
-JOB_LABELS = f"cluster, {KIND}, {JOB}"
+ALL_JOB_LABELS = ", ".join(label for kind in JOB_KINDS for label in kind.labels)
 PROCESS = "cluster, instance, pid"
 """What tells a process from others."""
 
@@ -124,21 +124,26 @@ def union(expressions: Iterable[tuple[str, str]], label: str = QUANTITY) -> str:
     return " or ".join(labelled(f"({expression})", label, name) for name, expression in expressions if expression)
 
 
-def job_info(part: Part = ALL) -> str:
-    """The info of processes, with the kind and the name of what each belongs to."""
-    rows, taken = [], ""
-    for kind, labels in JOB_KINDS:
-        key = labels[-1]
-        info = _matching(part, ",".join(filter(None, (f'{key}!=""', taken)))).of(INFO)
-        parts = ", ".join(map(quoted, labels))
-        rows.append(labelled(f'label_join({info}, "{JOB}", "/", {parts})', KIND, kind))
-        taken = ",".join(filter(None, (taken, f'{key}=""')))
-    return " or ".join(rows)
-
-
-def with_info(expression: str, info: str, labels: str) -> str:
+def with_info(expression: str, labels: str, info: str = INFO) -> str:
     """Readings of processes, with labels of their info."""
     return f"{expression} * on ({PROCESS}) group_left ({labels}) max by ({PROCESS}, {labels}) ({info})"
+
+
+def of_jobs(kinds: Iterable[JobKind], build: Callable[[str, str], str], matching: str = "") -> str:
+    """What `build` makes of the labels and the info of jobs, for each kind; a process is in jobs of one kind alone."""
+    parts = []
+    for kind in kinds:
+        before = (f'{other.key}=""' for other in JOB_KINDS[: JOB_KINDS.index(kind)])
+        matchers = ",".join(filter(None, (f'{kind.key}!=""', *before, matching)))
+        info = f"{INFO}{{{matchers}}}"
+        parts.append(f"({build(', '.join(kind.labels), info)})")
+    return " or ".join(parts)
+
+
+def on_gpus(used: str, labels: str, busy: str) -> str:
+    """How busy each GPU is on which processes of a job hold memory; `labels` are those of the job."""
+    gpus = f"max by (cluster, {labels}, node, instance, UUID, gpu, user) ({used})"
+    return f"({gpus}) * 0 + on (UUID) group_left () max by (UUID) ({busy})"
 
 
 def _matching(part: Part, matcher: str) -> Part:

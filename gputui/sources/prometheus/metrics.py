@@ -101,19 +101,44 @@ USED_BY_PROCESS, BUSY_BY_PROCESS = "gputui_process_memory_used_bytes", "gputui_p
 RESERVED, ALLOCATED = "gputui_torch_reserved_bytes", "gputui_torch_allocated_bytes"
 CHANGES, INFO = "gputui_torch_allocator_changes_total", "gputui_process_info"
 
+
+class JobKind(NamedTuple):
+    """What a process can belong to: its name for people, and the labels of its info that name it, the last of them
+    alone if the others are missing."""
+
+    words: str
+    labels: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """The label without which a process does not belong to one."""
+        return self.labels[-1]
+
+
 JOB_KINDS = (
-    ("Slurm job", ("slurm_job_id",)),
-    ("pod", ("exported_namespace", "exported_pod")),
-    ("pod", ("namespace", "pod")),
-    ("Ray job", ("ray_job_id",)),
-    ("container", ("container",)),
-    ("container", ("container_id",)),
-    ("unit", ("unit",)),
+    JobKind("Slurm job", ("slurm_job_id",)),
+    JobKind("pod", ("exported_namespace", "exported_pod")),
+    JobKind("pod", ("namespace", "pod")),
+    JobKind("Ray job", ("ray_job_id",)),
+    JobKind("container", ("container",)),
+    JobKind("container", ("container_id",)),
+    JobKind("unit", ("unit",)),
 )
-"""What a process belongs to, by labels of its info: the first kind of which it has the last label.
+"""A process belongs to the first kind whose key it has.
 
 Without `honor_labels`, Prometheus keeps the pod of a process as `exported_pod`: `pod` is then the exporter's own.
 """
+
+
+class Known(NamedTuple):
+    """What a server has: names of metrics, and the kinds of jobs that there are."""
+
+    names: frozenset[str]
+    kinds: tuple[JobKind, ...] = ()
+
+    def has(self, *names: str) -> bool:
+        """Whether it has metrics of all these names."""
+        return self.names.issuperset(names)
 
 
 def known_of(names: frozenset[str]) -> frozenset[Quantity]:

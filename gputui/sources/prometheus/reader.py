@@ -6,15 +6,16 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from gputui.model.fleet.attention import FleetAttention
+from gputui.model.fleet.exporters import Quantity
 from gputui.model.fleet.fleet import Cost, Fleet
 from gputui.model.fleet.parts import Holding, Node, Place, Readings, Sign
-from gputui.sources.prometheus import answers, questions
+from gputui.sources.prometheus import answers, questions, suspicions
 from gputui.sources.prometheus.decode import Series
-from gputui.sources.prometheus.metrics import INFO, USED_BY_PROCESS, known_of
-from gputui.sources.prometheus.questions import ABOUT_FINDINGS, Asked, Question
+from gputui.sources.prometheus.metrics import INFO, USED_BY_PROCESS, Known, known_of
+from gputui.sources.prometheus.questions import FIRST, SELDOM, THEN, UNSHOWN, Asked, Question
 
 NAMES_EVERY_S = 300.0
-FINDINGS_EVERY_S = 60.0
+"""Exporters come and go, and limits change, more rarely than figures."""
 HISTORY_POINTS, HISTORY_STEP_S = 60, 60.0
 GRACE_SCRAPES, GRACE_AT_LEAST_S = 3.5, 60.0
 """A scrape may be missed, and one be late."""
@@ -58,29 +59,39 @@ class Reader:
     def __init__(self, answers_of: Answers, clock: Callable[[], float]) -> None:
         self._answers, self._clock = answers_of, clock
         self.fleet = Fleet(answers_of.address)
-        self._names: frozenset[str] = frozenset()
-        self._named_at = self._findings_at = float("-inf")
+        self._known = Known(frozenset())
+        self._named_at = float("-inf")
+        self._values: dict[Place, dict[str, float]] = {}
+        self._suspected_at = dict.fromkeys(suspicions.SUSPICIONS, float("-inf"))
+        self._signs: dict[Asked, tuple[Sign, ...]] = {}
         self._drawn: dict[Place, float] = {}
         """When the graph of a node was asked for."""
 
     def steps(self, attention: FleetAttention, *, is_due: bool) -> Iterator[Fleet]:
         """A fleet after each answer: all that is due, or only what is on screen since the last time."""
-        if self._clock() - self._named_at >= NAMES_EVERY_S or not self.fleet.found:
-            yield self._take_names()
+        are_names_due = self._clock() - self._named_at >= NAMES_EVERY_S or not self.fleet.found
+        if are_names_due:
+            self._known = self._known._replace(names=self._answers.names())
         if is_due or not self.fleet.time:
-            yield self._take_nodes()
+            yield self._take_nodes(FIRST, is_counted=True)
+            yield self._take_nodes(THEN)
+        if are_names_due:
+            yield self._take_nodes(SELDOM)
+            yield self._take_found()
         yield from self._details(attention, is_due=is_due)
-        if self._clock() - self._findings_at >= FINDINGS_EVERY_S:
-            yield self._take_findings()
+        yield from self._findings()
         yield from self._histories(attention)
 
     def everything(self) -> Fleet:
         """All nodes with all their parts, and all jobs: for a document."""
-        self._take_names()
-        self._take_nodes(is_whole=True)
+        self._known = Known(self._answers.names())
+        self._take_found()
+        self._take_nodes((*FIRST, *THEN, *SELDOM, *UNSHOWN), is_counted=True)
         self._take_details(())
         self._take_jobs()
-        return self._take_findings()
+        for fleet in self._findings():
+            self.fleet = fleet
+        return self.fleet
 
     def _ask(self, question: Question) -> tuple[Series, ...]:
         """The answer; nothing is asked where no exporter could answer."""
@@ -90,21 +101,26 @@ class Reader:
         self.fleet = self.fleet._replace(**parts, cost=self._answers.cost)  # type: ignore[arg-type]
         return self.fleet
 
-    def _take_names(self) -> Fleet:
-        self._names = self._answers.names()
-        series = self._ask(questions.found(self._names))
+    def _take_found(self) -> Fleet:
+        series = self._ask(questions.found(self._known))
+        self._known = self._known._replace(kinds=answers.kinds_of(series))
         self._named_at = self._clock()
         return self._changed(
             found=answers.found_of(series),
             scrape_interval_s=answers.interval_of(series),
-            known=known_of(self._names),
-            has_processes=self._names.issuperset((INFO, USED_BY_PROCESS)),
+            known=known_of(self._known.names),
+            has_processes=self._known.has(INFO, USED_BY_PROCESS),
         )
 
-    def _take_nodes(self, *, is_whole: bool = False) -> Fleet:
+    def _take_nodes(self, quantities: Iterable[Quantity], *, is_counted: bool = False) -> Fleet:
+        """Some quantities of all nodes; those that were asked for before stay, but for nodes that are not there."""
         asked_at = self._clock()
-        nodes = answers.nodes_of(self._ask(questions.nodes(self._names, is_whole=is_whole)))
-        return self._changed(nodes=_with_gone(nodes, self.fleet.signs), time=asked_at)
+        question = questions.nodes(self._known, quantities, is_counted=is_counted)
+        told = answers.node_values(self._ask(question))
+        places = told if is_counted else self._values
+        self._values = {place: {**self._values.get(place, {}), **told.get(place, {})} for place in places}
+        nodes = _with_gone(answers.nodes_of(self._values), self.fleet.signs)
+        return self._changed(nodes=nodes, time=asked_at if is_counted else self.fleet.time)
 
     def _details(self, attention: FleetAttention, *, is_due: bool) -> Iterator[Fleet]:
         known = self.fleet
@@ -115,12 +131,12 @@ class Reader:
             yield self._take_jobs()
         for job in sorted(attention.jobs):
             if is_due or job not in known.ranks:
-                series = self._ask(questions.ranks(self._names, job))
+                series = self._ask(questions.ranks(self._known, job))
                 yield self._changed(ranks={**self.fleet.ranks, job: answers.holdings_of(series)})
 
     def _take_details(self, places: tuple[Place, ...]) -> Fleet:
-        devices = answers.devices_of(self._ask(questions.devices(self._names, places)))
-        holdings = _by_place(answers.holdings_of(self._ask(questions.holdings(self._names, places))))
+        devices = answers.devices_of(self._ask(questions.devices(self._known, places)))
+        holdings = _by_place(answers.holdings_of(self._ask(questions.holdings(self._known, places))))
         asked = places or tuple(devices)
         return self._changed(
             devices={**self.fleet.devices, **{place: devices.get(place, ()) for place in asked}},
@@ -128,23 +144,28 @@ class Reader:
         )
 
     def _take_jobs(self) -> Fleet:
-        return self._changed(jobs=answers.jobs_of(self._ask(questions.jobs(self._names))))
+        return self._changed(jobs=answers.jobs_of(self._ask(questions.jobs(self._known))))
 
-    def _take_findings(self) -> Fleet:
+    def _findings(self) -> Iterator[Fleet]:
+        """All that are due at once: half of them would look as if the others were over."""
+        now = self._clock()
+        due = [asked for asked, it in suspicions.SUSPICIONS.items() if now - self._suspected_at[asked] >= it.every_s]
+        if not due:
+            return
         grace_s = max(GRACE_AT_LEAST_S, GRACE_SCRAPES * self.fleet.scrape_interval_s)
-        signs: list[Sign] = []
-        for asked in ABOUT_FINDINGS:
-            question = questions.about_finding(asked, self._names, grace_s)
-            signs += answers.signs_of(asked, self._ask(question))
-        self._findings_at = self._clock()
+        for asked in due:
+            question = suspicions.about_finding(asked, self._known, grace_s)
+            self._signs[asked] = answers.signs_of(asked, self._ask(question))
+            self._suspected_at[asked] = now
+        signs = tuple(sign for of in self._signs.values() for sign in of)
         nodes = _with_gone((node for node in self.fleet.nodes if node.gpus), signs)
-        return self._changed(signs=tuple(signs), signs_time=self._findings_at, nodes=nodes)
+        yield self._changed(signs=signs, signs_time=self._clock(), nodes=nodes)
 
     def _histories(self, attention: FleetAttention) -> Iterator[Fleet]:
         now = self._clock()
         due = [place for place in attention.with_history if now - self._drawn.get(place, 0) >= HISTORY_STEP_S]
         places = tuple(sorted(due)[:NODES_AT_MOST])
-        question = questions.history(self._names, places) if places else None
+        question = questions.history(self._known, places) if places else None
         if question is None or not question.expression:
             return
         end = now - now % HISTORY_STEP_S

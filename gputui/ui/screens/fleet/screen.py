@@ -200,7 +200,7 @@ class FleetScreen(TableScreen):
         self.query_one(FleetTable).move_to((RowKind.NODE, place))
 
     def _why_none(self, fleet: Fleet) -> str:
-        if not fleet.time:
+        if not fleet.scrape_interval_s:
             return ""
         if self._view.is_by_job:
             is_ours = any(found.exporter is Exporter.GPUTUI for found in fleet.found)
