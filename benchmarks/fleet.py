@@ -19,12 +19,13 @@ from pathlib import Path
 from statistics import median, quantiles
 
 from gputui.model.fleet.attention import FleetAttention
-from gputui.model.fleet.fleet import Cost, Fleet
+from gputui.model.fleet.fleet import Cost
 from gputui.settings import Settings
 from gputui.sources.prometheus.access import access_to
 from gputui.sources.prometheus.client import Server
 from gputui.sources.prometheus.machine import FleetMachine
 from gputui.sources.prometheus.reader import Reader
+from gputui.sources.prometheus.suspicions import SUSPICIONS, about_finding
 from gputui.ui.app import GputuiApp
 from gputui.ui.screens.fleet.screen import FleetScreen
 from tests.fleet.backfilled import GIB, HOUR_S, Gpu, Series, always, holding, lines
@@ -93,9 +94,8 @@ def questions(url: str) -> None:
     """The costs of what is asked."""
     server = Server(access_to(url), within_s=120)
     reader = Reader(server, time.time)
-    began, first = time.perf_counter(), Fleet("")
-    for first in reader.steps(FleetAttention(), is_due=True):
-        break
+    began = time.perf_counter()
+    first = next(reader.steps(FleetAttention(), is_due=True))
     words = f"first screen: {len(first.nodes)} nodes, {first.gpus} GPUs"
     report(words, time.perf_counter() - began, first.cost)
     steps(reader, server, "the rest, and all findings", FleetAttention(), is_due=False)
