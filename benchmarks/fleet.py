@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from statistics import median, quantiles
@@ -28,11 +30,12 @@ from gputui.sources.prometheus.reader import Reader
 from gputui.sources.prometheus.suspicions import SUSPICIONS, about_finding
 from gputui.ui.app import GputuiApp
 from gputui.ui.screens.fleet.screen import FleetScreen
+from tests.export.prometheus import Prometheus
 from tests.fleet.backfilled import GIB, HOUR_S, Gpu, Series, always, holding, lines
 from tests.fleet.pages import uuid
 from tests.ui import running
 
-EACH_S, NEWEST_S = 120, 280
+EACH_S, NEWEST_S, GRACE_S = 120, 280, 50
 SCRAPE_S = 15
 WITH_HISTORY = ("gputui_device_busy_ratio", "gputui_device_memory_used_bytes")
 
@@ -54,60 +57,72 @@ def fleet(nodes: int, gpus: int) -> Iterator[Series]:
 
 def samples(nodes: int, gpus: int, now: int) -> Iterator[str]:
     """An hour of what findings look back at, and the newest of the rest, for as long as this runs."""
-    until = now + HOUR_S // 2
+    until = now + HOUR_S // 3
     for one in fleet(nodes, gpus):
-        is_often = one.name in WITH_HISTORY
-        times = range(now - HOUR_S - 300, now, EACH_S) if is_often else range(now - NEWEST_S, now, NEWEST_S)
-        yield from lines([one], chain(times, range(now, until, NEWEST_S)))
+        step_s = GRACE_S if one.name == "gputui_device_info" else NEWEST_S
+        past = range(now - HOUR_S - 300, now, EACH_S) if one.name in WITH_HISTORY else range(now - step_s, now, step_s)
+        yield from lines([one], chain(past, range(now, until, step_s)))
 
 
-def between(before: Cost, after: Cost) -> Cost:
-    return Cost(*(new - old for new, old in zip(after, before, strict=True)))
+class Meter:
+    """What a step costs: the seconds on the wall, of the processors of the server and of gputui, and what was asked."""
+
+    def __init__(self, prometheus: Prometheus) -> None:
+        self._prometheus = prometheus
+        self.server = Server(access_to(prometheus.url), within_s=300)
+        self.reader = Reader(self.server, time.time)
+
+    def measured(self, words: str, work: Callable[[], object]) -> Cost:
+        """Do the work, and print what it has cost."""
+        cost, wall, server, own = self.server.cost, time.perf_counter(), self._server_s(), time.process_time()
+        work()
+        taken = (time.perf_counter() - wall, self._server_s() - server, time.process_time() - own)
+        told = Cost(*(new - old for new, old in zip(self.server.cost, cost, strict=True)))
+        report(words, taken, told)
+        return told
+
+    def steps(self, words: str, attention: FleetAttention, *, is_due: bool) -> Cost:
+        """Ask what is due."""
+        return self.measured(words, lambda: list(self.reader.steps(attention, is_due=is_due)))
+
+    def _server_s(self) -> float:
+        user, system = Path(f"/proc/{self._prometheus.pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
-def report(words: str, seconds: float, cost: Cost) -> None:
-    size, samples = f"{cost.received_bytes / 1e6:7.3f} MB", f"{cost.samples / 1e6:7.3f} M samples"
-    print(f"{words:<44} {seconds:6.2f} s  {cost.questions:2} questions  {size}  {samples}", flush=True)
+def report(words: str, taken: tuple[float, ...], cost: Cost) -> None:
+    """One line."""
+    times = "".join(f"{seconds:7.2f} s" for seconds in taken)
+    size, samples = f"{cost.received_bytes / 1e3:7.1f} KB", f"{cost.samples / 1e6:6.3f} M samples"
+    print(f"{words:<44}{times}  {cost.questions:3} questions {size} {samples}", flush=True)
 
 
-def steps(reader: Reader, server: Server, words: str, attention: FleetAttention, *, is_due: bool) -> Cost:
-    """Ask what is due, and print what it cost."""
-    before, began = server.cost, time.perf_counter()
-    for _ in reader.steps(attention, is_due=is_due):
-        pass
-    cost = between(before, server.cost)
-    report(words, time.perf_counter() - began, cost)
-    return cost
-
-
-def findings(reader: Reader, server: Server) -> Iterator[Cost]:
+def findings(meter: Meter) -> Iterator[Cost]:
     """What each question about findings costs a minute."""
     for asked, suspicion in SUSPICIONS.items():
-        before, began = server.cost, time.perf_counter()
-        server.ask(about_finding(asked, reader._known, 60))
-        cost = between(before, server.cost)
-        report(f"{asked.value}, every {suspicion.every_s:.0f} s", time.perf_counter() - began, cost)
+        question = about_finding(asked, meter.reader._known, 60)
+        cost = meter.measured(f"{asked.value}, every {suspicion.every_s:.0f} s", partial(meter.server.ask, question))
         yield Cost(*(round(60 / suspicion.every_s * part) for part in cost))
 
 
-def questions(url: str) -> None:
+def questions(prometheus: Prometheus) -> None:
     """The costs of what is asked."""
-    server = Server(access_to(url), within_s=120)
-    reader = Reader(server, time.time)
-    began = time.perf_counter()
-    first = next(reader.steps(FleetAttention(), is_due=True))
-    words = f"first screen: {len(first.nodes)} nodes, {first.gpus} GPUs"
-    report(words, time.perf_counter() - began, first.cost)
-    steps(reader, server, "the rest, and all findings", FleetAttention(), is_due=False)
-    places = frozenset(node.place for node in first.nodes[:3])
-    steps(reader, server, "three nodes are opened", FleetAttention(places), is_due=False)
-    each = steps(reader, server, "each scrape: the nodes, three of them open", FleetAttention(places), is_due=True)
-    graphs = frozenset(node.place for node in first.nodes[:45])
-    drawn = steps(reader, server, "once a minute, if wide: graphs", FleetAttention(with_history=graphs), is_due=False)
-    steps(reader, server, "the list of jobs", FleetAttention(wants_jobs=True), is_due=False)
-    minute = Cost(*map(sum, zip(*[each] * (60 // SCRAPE_S), drawn, *findings(reader, server), strict=True)))
-    report(f"a minute at a scrape every {SCRAPE_S} s", 60, minute)
-    server.close()
+    print(f"{'':<44}{'wall':>9}{'server':>9}{'gputui':>9}")
+    meter = Meter(prometheus)
+    first = meter.reader.steps(FleetAttention(), is_due=True)
+    meter.measured("first screen", lambda: next(first))
+    nodes = meter.reader.fleet.nodes
+    print(f"  {len(nodes)} nodes, {meter.reader.fleet.gpus} GPUs")
+    meter.measured("the rest, and all findings", lambda: list(first))
+    places = frozenset(node.place for node in nodes[:3])
+    meter.steps("three nodes are opened", FleetAttention(places), is_due=False)
+    each = meter.steps("each scrape: the nodes, three of them open", FleetAttention(places), is_due=True)
+    graphs = frozenset(node.place for node in nodes[:45])
+    drawn = meter.steps("once a minute, if wide: graphs", FleetAttention(with_history=graphs), is_due=False)
+    meter.steps("the list of jobs", FleetAttention(wants_jobs=True), is_due=False)
+    minute = Cost(*map(sum, zip(*[each] * (60 // SCRAPE_S), drawn, *findings(meter), strict=True)))
+    report(f"a minute at a scrape every {SCRAPE_S} s", (60.0,), minute)
+    meter.server.close()
 
 
 async def keys(url: str, count: int) -> None:
@@ -142,7 +157,7 @@ def main() -> None:
         filled = samples(parsed.nodes, parsed.gpus, int(time.time()))
         with holding(filled, Path(folder)) as prometheus:
             print(f"filled in {time.perf_counter() - began:.0f} s")
-            questions(prometheus.url)
+            questions(prometheus)
             asyncio.run(keys(prometheus.url, parsed.keys))
 
 

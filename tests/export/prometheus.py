@@ -19,8 +19,8 @@ from tests.hanging import HANGS_S, wait_until
 class Prometheus:
     """A server that answers queries."""
 
-    def __init__(self, url: str) -> None:
-        self.url = url
+    def __init__(self, url: str, pid: int) -> None:
+        self.url, self.pid = url, pid
 
     def is_ready(self) -> bool:
         try:
@@ -57,7 +57,7 @@ def running(configuration: Path, data: Path) -> Iterator[Prometheus]:
     log = data.with_suffix(".log")
     with log.open("w") as errors, subprocess.Popen(["prometheus", *words], stderr=errors, stdout=errors) as process:
         try:
-            prometheus = Prometheus(f"http://127.0.0.1:{port}")
+            prometheus = Prometheus(f"http://127.0.0.1:{port}", process.pid)
             wait_until(lambda: prometheus.is_ready() or process.poll() is not None, log.read_text)
             assert process.poll() is None, log.read_text()
             yield prometheus

@@ -112,9 +112,10 @@ def _of_exporter(metric: Metric, part: Part, keep: str) -> str:
 
 
 def per_node(function: str, gpus: str) -> str:
-    """GPUs together as nodes: first those of each exporter's page, so that few series get the name of their node."""
-    if function == "avg":
-        return f"({per_node('sum', gpus)}) / ({per_node('count', gpus)})"
+    """GPUs together as nodes: first those of each exporter's page, so that few series get the name of their node.
+
+    Where several pages have some of a node's GPUs each, a mean is that of theirs: to count would double the work.
+    """
     inner = f"{function} by ({HERE}) ({gpus})"
     return f"{'sum' if function == 'count' else function} by (cluster, {NODE}) ({placed(inner)})"
 

@@ -20,6 +20,8 @@ AGAIN_S, AGAIN_AT_MOST_S = 5.0, 60.0
 """After a failure; twice as long after each further one."""
 DETAILS_WITHIN_S = 0.5
 """How long a look waits for what has just come on screen, so that it is there at once and not at the next look."""
+RESTS = 4
+"""A server that takes long is asked more rarely: it works for a screen a fifth of the time at most."""
 FIRST_WITHIN_S = 1.0
 """How long the first look waits for the nodes, so that the first picture has them."""
 
@@ -75,7 +77,8 @@ class FleetMachine:
         due = time.monotonic()
         failures = 0
         while not self._is_closed:
-            is_due = time.monotonic() >= due
+            began = time.monotonic()
+            is_due = began >= due
             try:
                 self._round(is_due=is_due)
             except ServerError as error:
@@ -87,7 +90,8 @@ class FleetMachine:
             else:
                 failures = 0
                 if is_due:
-                    due = time.monotonic() + self._fleet.scrape_interval_s
+                    ended = time.monotonic()
+                    due = max(began + self._fleet.scrape_interval_s, ended + RESTS * (ended - began))
                 self._wake.wait(max(0.0, due - time.monotonic()))
                 self._wake.clear()
 

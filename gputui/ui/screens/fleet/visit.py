@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Sequence
 
 from textual.app import App, SuspendNotSupported
+
+from gputui.own_descriptors import of_child
 
 _SSH_FAILED, _NOT_FOUND = 255, 127
 NO_SSH = "There is no ssh on this machine: install OpenSSH's client, such as the package openssh-client."
@@ -22,7 +25,8 @@ def visit(app: App[object], node: str, words: Sequence[str]) -> str:
     """Run a command in this terminal until it ends; a sentence where it could not run, "" otherwise."""
     try:
         with app.suspend():
-            status = subprocess.run(list(words), check=False).returncode
+            out, errors = of_child(sys.__stdout__), of_child(sys.__stderr__)
+            status = subprocess.run(list(words), stdout=out, stderr=errors, check=False).returncode
     except SuspendNotSupported:
         return NO_TERMINAL
     except OSError:
