@@ -22,7 +22,7 @@ def answers(request: Request) -> None:
     request.reply(body)
 
 
-def test_enter_gives_the_terminal_to_ssh_and_takes_it_back(terminal: Open, tmp_path: Path, monkeypatch) -> None:
+def test_enter_gives_the_terminal_to_ssh_and_takes_it_back(terminal: Open, tmp_path: Path) -> None:
     ssh = tmp_path / "bin" / "ssh"
     ssh.parent.mkdir()
     ssh.write_text(SSH)
@@ -34,6 +34,7 @@ def test_enter_gives_the_terminal_to_ssh_and_takes_it_back(terminal: Open, tmp_p
         session.send("j\r")
         session.wait_for("ssh was run with: -t -- n2")
         assert not session.modes[1049]  # the shell's screen
+        session.screen.reset()
         session.send("0\n")
         session.wait_for("[+] n1")
         assert session.modes[1049]

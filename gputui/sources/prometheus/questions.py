@@ -99,8 +99,7 @@ def found(known: Known) -> Question:
     if present:
         parts.append(union(((INTERVAL, f"quantile(0.5, count_over_time({present}[{INTERVAL_OVER_S}s]))"),)))
     if known.has(INFO):
-        rows = ((f"{KIND_OF}{kind.key}", f'count({INFO}{{{kind.key}!=""}})') for kind in JOB_KINDS)
-        parts.append(union(rows))
+        parts.append(union((f"{KIND_OF}{kind.key}", f'count({INFO}{{{kind.key}!=""}})') for kind in JOB_KINDS))
     return Question(Asked.FOUND, " or ".join(parts))
 
 

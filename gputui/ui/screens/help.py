@@ -88,7 +88,13 @@ def owners(app: type[DOMNode]) -> Iterable[type[DOMNode]]:
 
     attached = [entry.screen_class for entry in ATTACH_SCREENS.values()]
     parts = [node for screen in attached for node in screen.PARTS_WITH_KEYS]
-    with_lists = (*fleet_owners(app)[:-1], ProcessListScreen, Overview, ProcessScreen, DeviceScreen)
+    with_lists: list[type[DOMNode]] = [
+        *fleet_owners(app)[:-1],
+        ProcessListScreen,
+        Overview,
+        ProcessScreen,
+        DeviceScreen,
+    ]
     return (*with_lists, AttachScreen, *attached, *parts, SubScreen)
 
 
