@@ -194,6 +194,21 @@ def test_the_screen_is_told_since_when_there_is_no_answer_and_never_waits(monkey
         machine.close()
 
 
+def test_while_nobody_looks_nothing_is_asked() -> None:
+    machine = FleetMachine(DemoAnswers())
+    machine.look(Attention(), 1)
+    looked_at = machine._looked_at
+    assert machine.is_watched(looked_at + machines.UNWATCHED_AFTER_S)
+    machine._looked_at -= 100
+    machine._wake.set()
+    wait_until(machine._is_unwatched.is_set)
+    asked = machine._answers.cost.questions
+    machine._wake.set()  # whatever wakes it
+    machine.look(Attention(), 1)
+    wait_until(lambda: machine._answers.cost.questions > asked)
+    machine.close()
+
+
 def test_figures_stay_while_the_server_is_gone_and_it_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machines, "AGAIN_S", 0)
     is_gone = [False]

@@ -73,10 +73,15 @@ class Server:
         )
 
     def close(self) -> None:
-        """End the connection, and with it a question that waits."""
+        """End a question that waits; called from any thread."""
+        if self._connection is not None:
+            _cut(self._connection)
+
+    def _drop(self) -> None:
+        """Forget the connection, in the thread that asks: its objects must not change under a call."""
         connection, self._connection = self._connection, None
         if connection is not None:
-            _cut(connection)
+            connection.close()
 
     def _series(self, path: str, words: Mapping[str, str]) -> tuple[Series, ...]:
         return self._decoded(series_of, self._answer(path, {**words, "stats": "all"}, "POST"))
@@ -97,7 +102,7 @@ class Server:
         if self._connection is not None:
             with suppress(ConnectionError):
                 return self._exchanged(self._connection, path, words, method)
-            self.close()
+            self._drop()
         access = self._access
         connection: http.client.HTTPConnection
         if access.tls is not None:
@@ -128,7 +133,7 @@ class Server:
             body = self._asked(connection, path, words, method)
         except (OSError, http.client.HTTPException, zlib.error) as error:
             if connection is self._connection:
-                self.close()
+                self._drop()
             if is_late.is_set() or isinstance(error, TimeoutError):
                 raise self._slow() from error
             if isinstance(error, ConnectionError):
@@ -164,7 +169,7 @@ class Server:
             received += len(data)
             body += unzip.decompress(data, self._most_bytes + 1) if unzip else data
             if len(body) > self._most_bytes:
-                self.close()
+                self._drop()
                 raise self._too_large()
         self.cost = self.cost._replace(received_bytes=self.cost.received_bytes + received)
         return bytes(body)
@@ -227,9 +232,7 @@ _REACH = "Check that it runs, and that this machine can reach it."
 
 def _cut(connection: http.client.HTTPConnection) -> None:
     """End a connection at once, whatever waits for it."""
-    sock = getattr(connection, "sock", None)
+    sock = connection.sock
     if sock is not None:
         with suppress(OSError):
             socket.socket.shutdown(sock, socket.SHUT_RDWR)
-    with suppress(OSError):
-        connection.close()

@@ -20,6 +20,7 @@ AGAIN_S, AGAIN_AT_MOST_S = 5.0, 60.0
 """After a failure; twice as long after each further one."""
 DETAILS_WITHIN_S = 0.5
 """How long a look waits for what has just come on screen, so that it is there at once and not at the next look."""
+UNWATCHED_AFTER_S = 5.0
 RESTS = 4
 """A server that takes long is asked more rarely: it works for a screen a fifth of the time at most."""
 FIRST_WITHIN_S = 1.0
@@ -39,6 +40,8 @@ class FleetMachine:
         self._wake, self._first, self._answered = threading.Event(), threading.Event(), threading.Event()
         self._is_closed = False
         self._number = 0
+        self._interval_s, self._looked_at = 1.0, time.monotonic()
+        self._is_unwatched = threading.Event()
         threading.Thread(target=self._run, name="gputui-prometheus", daemon=True).start()
 
     def look(self, attention: Attention, interval_s: float) -> Snapshot:
@@ -52,6 +55,10 @@ class FleetMachine:
         if not self._number:
             self._first.wait(FIRST_WITHIN_S)
         self._number += 1
+        self._interval_s, self._looked_at = interval_s, time.monotonic()
+        if self._is_unwatched.is_set():
+            self._is_unwatched.clear()
+            self._wake.set()
         now = self._clock()
         fleet = self._fleet._replace(trouble=self._trouble or self._waiting(now))
         return Snapshot(time=now, number=self._number, interval_s=interval_s, is_demo=self._is_demo, fleet=fleet)
@@ -77,6 +84,7 @@ class FleetMachine:
         due = time.monotonic()
         failures = 0
         while not self._is_closed:
+            self._await_looks()
             began = time.monotonic()
             is_due = began >= due
             try:
@@ -91,9 +99,22 @@ class FleetMachine:
                 failures = 0
                 if is_due:
                     ended = time.monotonic()
-                    due = max(began + self._fleet.scrape_interval_s, ended + RESTS * (ended - began))
+                    every_s = max(self._fleet.scrape_interval_s, self._interval_s)
+                    due = max(began + every_s, ended + RESTS * (ended - began))
                 self._wake.wait(max(0.0, due - time.monotonic()))
                 self._wake.clear()
+
+    def _await_looks(self) -> None:
+        """While nobody looks, as in a pause or while another program has the terminal, nothing is asked."""
+        while not self._is_closed and not self.is_watched(time.monotonic()):
+            self._is_unwatched.set()
+            if not self.is_watched(time.monotonic()):  # a look may have come before the event
+                self._wake.wait()
+                self._wake.clear()
+
+    def is_watched(self, now: float) -> bool:
+        """Whether somebody has looked lately, at a time of the monotonic clock."""
+        return now - self._looked_at <= 2 * self._interval_s + UNWATCHED_AFTER_S
 
     def _round(self, *, is_due: bool) -> None:
         self._waiting_since = self._clock()
