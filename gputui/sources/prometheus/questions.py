@@ -146,19 +146,17 @@ def jobs(known: Known) -> Question:
     def used(labels: str, info: str) -> str:
         return with_info(USED_BY_PROCESS, f"{labels}, user", info)
 
-    def counted(function: str, what: str) -> str:
-        def build(labels: str, info: str) -> str:
-            by = f"cluster, {labels}, user, node, instance"
-            inner = f"count by ({by}, {what}) ({used(labels, info)})" if what else used(labels, info)
-            return f"{function} by ({by}) ({inner})"
+    def processes(labels: str, info: str) -> str:
+        return f"count by ({_page(labels)}) ({info})"
 
-        return placed(of_jobs(known.kinds, build))
+    def gpus(labels: str, info: str) -> str:
+        return f"count by ({_page(labels)}) (count by ({_page(labels)}, UUID) ({used(labels, info)}))"
 
-    rows = [
-        (PROCESSES_OF, counted("count", "pid")),
-        (COUNT, counted("count", "UUID")),
-        (Quantity.USED.value, counted("sum", "")),
-    ]
+    def memory(labels: str, info: str) -> str:
+        return f"sum by ({_page(labels)}) ({used(labels, info)})"
+
+    parts = ((PROCESSES_OF, processes), (COUNT, gpus), (Quantity.USED.value, memory))
+    rows = [(name, placed(of_jobs(known.kinds, build))) for name, build in parts]
     if busy := per_gpu(Quantity.BUSY, known.names):
 
         def mean(labels: str, info: str) -> str:
@@ -186,6 +184,11 @@ def _processes(known: Known, part: Part, info_part: Part, *, is_told: bool) -> s
             rows.append((name, told if is_told else " or ".join(filter(None, (told, untold)))))
     expression = union(rows)
     return expression and placed(expression)
+
+
+def _page(labels: str) -> str:
+    """What tells the part of a job that is on one exporter's page."""
+    return f"cluster, {labels}, user, node, instance"
 
 
 def _on(places: Iterable[Place]) -> Part:
