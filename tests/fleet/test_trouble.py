@@ -12,6 +12,7 @@ import pytest
 
 from gputui.cli import main
 from gputui.errors import UsageError
+from gputui.explain.fleet.missing import missing
 from gputui.model.fleet.fleet import TroubleKind
 from gputui.model.machine.snapshot import Attention
 from gputui.sources.demo.fleet import DemoAnswers
@@ -192,6 +193,19 @@ def test_the_screen_is_told_since_when_there_is_no_answer_and_never_waits(monkey
         trouble = machine.look(Attention(), 1).fleet.trouble
         assert (trouble.kind, trouble.since) == (TroubleKind.SLOW, 1000.0)
         machine.close()
+
+
+def test_a_question_about_findings_that_is_too_much_leaves_the_table_as_it_is() -> None:
+    class Busy(DemoAnswers):
+        def ask(self, question):
+            if question.asked is Asked.IDLE_IN_JOB:
+                raise ServerError(TroubleKind.SLOW, "It is busy.")
+            return super().ask(question)
+
+    fleet = machines.fleet_once(Busy())
+    assert {sign.kind for sign in fleet.signs} == {"gone"}  # what comes after it waits
+    assert missing(fleet)[-1] == "Nothing is known of findings of the kind idle_in_job: It is busy."
+    assert len(fleet.nodes) == 18
 
 
 def test_while_nobody_looks_nothing_is_asked() -> None:

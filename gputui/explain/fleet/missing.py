@@ -53,4 +53,5 @@ def missing(fleet: Fleet) -> list[str]:
     sentences += [
         f"Nobody tells the {lack.words}: {lack.remedy}." for lack in LACKS if lack.quantity not in fleet.known
     ]
+    sentences += [f"Nothing is known of findings of the kind {kind}: {why}" for kind, why in fleet.unanswered]
     return sentences

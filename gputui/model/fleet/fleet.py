@@ -44,7 +44,7 @@ class Fleet(NamedTuple):
 
     `devices` and `holdings` have the nodes that were asked for in detail, `ranks` such jobs. `jobs` is None until the
     list was asked for. `known` are the quantities that any exporter tells, and `history` has the last hour of nodes,
-    as shares of 1, the oldest first.
+    as shares of 1, the oldest first. `unanswered` has the kinds of findings about which there is no answer, and why.
     """
 
     server: str
@@ -60,6 +60,7 @@ class Fleet(NamedTuple):
     ranks: Mapping[JobName, tuple[Holding, ...]] = {}
     signs: tuple[Sign, ...] = ()
     signs_time: float = 0.0
+    unanswered: tuple[tuple[str, str], ...] = ()
     history: Mapping[Place, tuple[float | None, ...]] = {}
     trouble: Trouble | None = None
     cost: Cost = Cost()

@@ -76,7 +76,7 @@ class FleetMachine:
 
     def _waiting(self, now: float) -> Trouble | None:
         since = self._waiting_since
-        if since is None or now - since < PATIENT_S:
+        if since is None or now - since < PATIENT_S or self._reader.is_at_findings:
             return None
         return Trouble(TroubleKind.SLOW, f"{self._answers.address} has not answered yet.", since)
 

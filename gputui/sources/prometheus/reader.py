@@ -7,9 +7,10 @@ from typing import Protocol
 
 from gputui.model.fleet.attention import FleetAttention
 from gputui.model.fleet.exporters import Quantity
-from gputui.model.fleet.fleet import Cost, Fleet
+from gputui.model.fleet.fleet import Cost, Fleet, TroubleKind
 from gputui.model.fleet.parts import Holding, Node, Place, Readings, Sign
 from gputui.sources.prometheus import answers, questions, suspicions
+from gputui.sources.prometheus.client import ServerError
 from gputui.sources.prometheus.decode import Series
 from gputui.sources.prometheus.metrics import INFO, USED_BY_PROCESS, Known, known_of
 from gputui.sources.prometheus.questions import FIRST, SELDOM, THEN, UNSHOWN, Asked, Question
@@ -21,6 +22,10 @@ GRACE_SCRAPES, GRACE_AT_LEAST_S = 3.5, 60.0
 """A scrape may be missed, and one be late."""
 NODES_AT_MOST = 100
 """Nodes in detail at a time: more are on no screen."""
+
+
+OF_ONE_QUESTION = (TroubleKind.SLOW, TroubleKind.REFUSED, TroubleKind.TOO_LARGE, TroubleKind.FAILING)
+"""What a server may say of one question, and answer the others."""
 
 
 class Answers(Protocol):
@@ -64,11 +69,15 @@ class Reader:
         self._values: dict[Place, dict[str, float]] = {}
         self._suspected_at = dict.fromkeys(suspicions.SUSPICIONS, float("-inf"))
         self._signs: dict[Asked, tuple[Sign, ...]] = {}
+        self._unanswered: dict[Asked, str] = {}
+        self.is_at_findings = False
+        """Whether what is awaited now is no part of the table."""
         self._drawn: dict[Place, float] = {}
         """When the graph of a node was asked for."""
 
     def steps(self, attention: FleetAttention, *, is_due: bool) -> Iterator[Fleet]:
         """A fleet after each answer: all that is due, or only what is on screen since the last time."""
+        self.is_at_findings = False
         are_names_due = self._clock() - self._named_at >= NAMES_EVERY_S or not self.fleet.found
         if are_names_due:
             self._known = self._known._replace(names=self._answers.names())
@@ -147,19 +156,33 @@ class Reader:
         return self._changed(jobs=answers.jobs_of(self._ask(questions.jobs(self._known))))
 
     def _findings(self) -> Iterator[Fleet]:
-        """All that are due at once: half of them would look as if the others were over."""
+        """All that are due at once: half of them would look as if the others were over.
+
+        A question that is too much for the server is put off, and the table goes on without its answer.
+        """
         now = self._clock()
         due = [asked for asked, it in suspicions.SUSPICIONS.items() if now - self._suspected_at[asked] >= it.every_s]
         if not due:
             return
         grace_s = max(GRACE_AT_LEAST_S, GRACE_SCRAPES * self.fleet.scrape_interval_s)
+        self.is_at_findings = True
         for asked in due:
             question = suspicions.about_finding(asked, self._known, grace_s)
-            self._signs[asked] = answers.signs_of(asked, self._ask(question))
             self._suspected_at[asked] = now
+            try:
+                self._signs[asked] = answers.signs_of(asked, self._ask(question))
+                self._unanswered.pop(asked, None)
+            except ServerError as error:
+                if error.kind not in OF_ONE_QUESTION:
+                    raise
+                self._unanswered[asked] = str(error)
+                if error.kind is TroubleKind.SLOW:
+                    break  # the others wait for the next round, so that the nodes do not
+        self.is_at_findings = False
         signs = tuple(sign for of in self._signs.values() for sign in of)
         nodes = _with_gone((node for node in self.fleet.nodes if node.gpus), signs)
-        yield self._changed(signs=signs, signs_time=self._clock(), nodes=nodes)
+        unanswered = tuple((asked.value, why) for asked, why in self._unanswered.items())
+        yield self._changed(signs=signs, signs_time=self._clock(), nodes=nodes, unanswered=unanswered)
 
     def _histories(self, attention: FleetAttention) -> Iterator[Fleet]:
         now = self._clock()
