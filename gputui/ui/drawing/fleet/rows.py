@@ -86,8 +86,10 @@ def share(readings: Readings) -> Reading[float]:
     return Absent("the memory is not known") if used is None or not total else 100 * used / total
 
 
-def of_node(node: Node, history: tuple[float | None, ...], appearance: Appearance) -> FleetRow:
-    """A node's row."""
+def of_node(
+    node: Node, history: tuple[float | None, ...], appearance: Appearance, depth: int, *, is_open: bool
+) -> FleetRow:
+    """A node's row; nothing lies below one that is gone."""
     note = (
         (f"{node.gone} gone" if node.gpus else f"gone, with {node.gone} GPUs: nobody tells of it any more", "poor")
         if node.gone
@@ -97,10 +99,12 @@ def of_node(node: Node, history: tuple[float | None, ...], appearance: Appearanc
         (RowKind.NODE, node.place),
         RowKind.NODE,
         node.place.node,
+        depth,
         place=node.place,
         gpus=node.gpus,
         readings=node.readings,
         note=note,
+        is_open=is_open if node.gpus else None,
         history=history,
         appearance=appearance,
     )

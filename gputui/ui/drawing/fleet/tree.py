@@ -7,7 +7,7 @@ from itertools import groupby
 
 from gputui.explain.fleet.sums import together
 from gputui.model.fleet.fleet import Fleet
-from gputui.model.fleet.parts import FleetDevice, Holding, Place, Readings
+from gputui.model.fleet.parts import FleetDevice, Holding, Node, Place, Readings
 from gputui.model.reading import value_of
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.columns import in_order
@@ -33,34 +33,40 @@ def fleet_rows(fleet: Fleet, view: FleetView, appearance: Appearance) -> tuple[F
 
 
 def _nodes(fleet: Fleet, view: FleetView, appearance: Appearance) -> Iterator[FleetRow]:
-    clusters = {node.place.cluster for node in fleet.nodes}
+    depth = int(len({node.place.cluster for node in fleet.nodes}) > 1)
     for cluster, group in groupby(fleet.nodes, key=lambda node: node.place.cluster):
         nodes = list(group)
-        depth = 0
-        parts = [(of_node(node, fleet.history.get(node.place, ()), appearance), node.place) for node in nodes]
-        told = [(row, list(_in_node(fleet, place, view, appearance))) for row, place in parts]
-        shown = [(row, below) for row, below in told if _is_shown(row, below, view)]
-        if len(clusters) > 1:
-            if not shown:
-                continue
-            key = (RowKind.CLUSTER, cluster)
-            is_open = key not in view.toggled
-            name = cluster or "(no cluster)"
-            gpus = sum(node.gpus for node in nodes)
-            note = (f"{len(nodes)} node{'s' * (len(nodes) != 1)}", "dim")
-            yield FleetRow(key, RowKind.CLUSTER, name, gpus=gpus, readings=together(nodes), note=note,
-                           is_open=is_open, appearance=appearance)  # fmt: skip
-            if not is_open:
-                continue
-            depth = 1
-        below_of = {row.key: below for row, below in shown}
-        for row in _sorted((row for row, _ in shown), view):
-            is_open = row.key in view.toggled
-            yield row._replace(depth=depth, is_open=is_open if row.gpus else None)
-            if is_open:
-                yield from (
-                    part._replace(depth=part.depth + depth + 1) for part in _chosen(row, below_of[row.key], view)
-                )
+        shown: list[FleetRow] = []
+        below: dict[tuple[object, ...], list[FleetRow]] = {}
+        for node in nodes:
+            is_open = (RowKind.NODE, node.place) in view.toggled
+            row = of_node(node, fleet.history.get(node.place, ()), appearance, depth, is_open=is_open)
+            parts = list(_in_node(fleet, node.place, view, appearance)) if is_open or view.predicate else []
+            if _is_shown(row, parts, view):
+                shown.append(row)
+                below[row.key] = parts
+        if depth and shown:
+            heading = _cluster(cluster, nodes, view, appearance)
+            yield heading
+            shown = shown if heading.is_open else []
+        for row in _sorted(shown, view):
+            yield row
+            if row.is_open:
+                yield from (part._replace(depth=part.depth + depth + 1) for part in _chosen(row, below[row.key], view))
+
+
+def _cluster(name: str, nodes: list[Node], view: FleetView, appearance: Appearance) -> FleetRow:
+    key = (RowKind.CLUSTER, name)
+    return FleetRow(
+        key,
+        RowKind.CLUSTER,
+        name or "(no cluster)",
+        gpus=sum(node.gpus for node in nodes),
+        readings=together(nodes),
+        note=(f"{len(nodes)} node{'s' * (len(nodes) != 1)}", "dim"),
+        is_open=key not in view.toggled,
+        appearance=appearance,
+    )
 
 
 def _in_node(fleet: Fleet, place: Place, view: FleetView, appearance: Appearance) -> Iterator[FleetRow]:
