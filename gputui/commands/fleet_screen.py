@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def open_fleet(settings: Settings, answers: Answers, *, is_demo: bool) -> int:
     """Show it until the user quits; returns the exit status."""
-    settings = fit_terminal(settings)
+    settings = fit_terminal(settings, "gputui fleet --once")
 
     from gputui.sources.prometheus.machine import FleetMachine
 

@@ -17,6 +17,7 @@ from gputui.sources.prometheus.client import Server
 from gputui.sources.prometheus.machine import fleet_once
 from gputui.units import GIB
 from tests.fleet.backfilled import HOUR_S, STEP_S, Gpu, always, holding, lines, until
+from tests.torches import REPOSITORY
 
 NODES = 200
 GONE, HAS_GONE, LOST, HELD, HELD_LATELY = 50, 60, 70, 80, 81
@@ -146,6 +147,11 @@ def test_a_rule_speaks_of_its_signs(rule) -> None:
 @pytest.mark.parametrize("kind", SILENT)
 def test_a_rule_is_silent_about_what_is_nearly_one(kind: str) -> None:
     assert found(SILENT[kind]) == ()
+
+
+def test_the_page_of_findings_has_every_rule() -> None:
+    page = (REPOSITORY / "docs" / "fleet.md").read_text()
+    assert [rule.kind for rule in RULES if f"| `{rule.kind}` |" not in page] == []
 
 
 def test_a_finding_keeps_since_when_it_is_there() -> None:

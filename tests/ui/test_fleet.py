@@ -247,6 +247,14 @@ async def test_enter_runs_gputui_on_the_node_through_ssh(monkeypatch: pytest.Mon
         assert at.notices == ["It did not work."]
 
 
+async def test_a_name_that_ssh_could_take_for_something_else_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleet_screen, "can_be_node", lambda node: node != "east-01")
+    monkeypatch.setattr(fleet_screen, "visit", lambda *_: pytest.fail("it was visited"))
+    async with fleet() as at:
+        await at.press("down", "enter")
+        assert at.notices == ["east-01 is no name for ssh: the label `node` can give the node one."]
+
+
 async def test_in_the_demonstration_there_is_no_machine_to_go_to() -> None:
     async with fleet(is_demo=True) as at:
         await at.press("down", "enter")

@@ -16,6 +16,7 @@ from gputui.model.fleet.exporters import Exporter
 from gputui.model.fleet.fleet import Fleet
 from gputui.model.fleet.parts import Place
 from gputui.model.machine.snapshot import Attention
+from gputui.model.nodes import can_be_node
 from gputui.ui.bindings import FINDINGS_BINDING
 from gputui.ui.drawing.fleet.columns import FLEET_COLUMNS
 from gputui.ui.drawing.fleet.fields import FLEET_FIELDS
@@ -185,8 +186,10 @@ class FleetScreen(TableScreen):
             self.monitor.say(f"This is a demonstration: there is no machine {row.place.node}.", is_error=False)
         elif row.holding is not None:
             self._visit(row.place, [sys.executable, "-m", "gputui", "attach", f"{row.place.node}:{row.holding.pid}"])
-        else:
+        elif can_be_node(row.place.node):
             self._visit(row.place, visit_words(row.place.node))
+        else:
+            self.monitor.say(f"{row.place.node} is no name for ssh: the label `node` can give the node one.")
 
     def _visit(self, place: Place, words: list[str]) -> None:
         sentence = visit(self.app, place.node, words)
