@@ -84,6 +84,7 @@ COMMANDS = (
         "gputui.commands.export:run",
         needs_settings=False,
     ),
+    Command("fleet", "the GPUs of many machines, as a Prometheus knows them", "gputui.commands.fleet:run"),
     Command(
         "relay",
         "not for people: what attach NODE:PID runs on that machine",

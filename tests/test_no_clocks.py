@@ -33,6 +33,7 @@ EXCEPTIONS = {
     "inject/test_loading.py": "puts the probe in at random moments of a program",
     "trust/test_nothing_is_lost.py": "compares the time of a reading with that of an event before it",
     "ending/sitecustomize.py": "runs in programs under test",
+    "fleet/test_findings.py": "gives a server samples of an hour that ends now",
     "fuzz/false_probe.py": "is a program under test, which sends at a pace of its own",
     "trust/test_silent_sockets.py": "twelve waits one after the other would take twice as long as the limit",
     "fuzz/viewer.py": "is also a command, which fuzzes for as many minutes as it is told",

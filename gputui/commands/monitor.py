@@ -118,16 +118,19 @@ def open_monitor(
     return show(settings, machine, open_feeds, prepare, LiveMachine if demo else None)
 
 
-def fit_terminal(settings: Settings) -> Settings:
-    """The settings, limited to what this terminal can show. Raises `UsageError` where it cannot show the monitor."""
+def fit_terminal(settings: Settings, printing: str = "gputui --once") -> Settings:
+    """The settings, limited to what this terminal can show. Raises `UsageError` where it cannot show the monitor.
+
+    `printing` is the command that needs no terminal.
+    """
     for stream, name in ((sys.stdin, "input"), (sys.stdout, "output")):
         if stream is None or not stream.isatty():
             cause = f"The monitor needs a terminal, and standard {name} is not one."
-            raise UsageError(cause, "To print one look, use gputui --once.")
+            raise UsageError(cause, f"To print one look, use {printing}.")
     kind = os.environ.get("TERM", "")
     if kind in CANNOT_SHOW:
         cause = f"TERM is {kind!r}, which cannot show a full-screen program."
-        raise UsageError(cause, "Set TERM to your terminal's type, such as xterm-256color, or use gputui --once.")
+        raise UsageError(cause, f"Set TERM to your terminal's type, such as xterm-256color, or use {printing}.")
     if not draws_unicode(sys.stdout.encoding, os.environ):
         settings = settings._replace(ascii=True)
     _limit_colors(settings.color)

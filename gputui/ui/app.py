@@ -78,6 +78,7 @@ class GputuiApp(TerminalApp):
         self._open_feed = open_feed
         self._demo, self._live = demo, live
         self._world = self._new_world(machine)
+        self.first_screen = "overview"
         self._kept: World | None = None
         """This machine, while the demonstration is shown."""
         self._sampler = Sampler(machine, self._deliver, settings.interval_s)
@@ -96,7 +97,7 @@ class GputuiApp(TerminalApp):
             self.set_keymap(self.keymap)
         self.app_suspend_signal.subscribe(self, lambda _: self._sampler.set_paused(True))
         self.app_resume_signal.subscribe(self, lambda _: self._resumed())
-        self.push_screen("overview")
+        self.push_screen(self.first_screen)
         self._sampler.start()
         self.attached.start()
 
@@ -270,7 +271,7 @@ class GputuiApp(TerminalApp):
         else:
             return
         self.clear_notifications()
-        while not isinstance(self.screen, Overview):
+        while self.screen is not self.get_screen(self.first_screen):
             self.pop_screen()
         if self._world.snapshot is NOTHING_YET:
             self._world.take(self._world.machine.look(Attention(), self.settings.interval_s))

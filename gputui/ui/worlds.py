@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from gputui.explain.fleet.watch import FleetWatch
 from gputui.explain.machine.record import record
 from gputui.explain.machine.watch import Watch
 from gputui.model.history import History
@@ -40,6 +41,7 @@ class World:
     state: MonitorState
     history: History = field(default_factory=History)
     watch: Watch = field(default_factory=Watch)
+    fleet_watch: FleetWatch = field(default_factory=FleetWatch)
     snapshot: Snapshot = NOTHING_YET
     is_demo: bool | None = None
     attached: Attached = field(init=False)
@@ -50,6 +52,9 @@ class World:
             self.is_demo = snapshot.is_demo
         if snapshot.is_demo != self.is_demo or snapshot.number < self.snapshot.number:
             return False
+        if snapshot.fleet is not None:
+            self.snapshot = snapshot._replace(findings=self.fleet_watch.take(snapshot.fleet))
+            return True
         record(self.history, snapshot)
         self.snapshot = snapshot._replace(findings=self.watch.take(snapshot, self.history))
         return True

@@ -19,12 +19,12 @@ from tests.hanging import HANGS_S, wait_until
 class Prometheus:
     """A server that answers queries."""
 
-    def __init__(self, url: str) -> None:
-        self._url = url
+    def __init__(self, url: str, pid: int) -> None:
+        self.url, self.pid = url, pid
 
     def is_ready(self) -> bool:
         try:
-            with urlopen(f"{self._url}/-/ready", timeout=HANGS_S) as answer:
+            with urlopen(f"{self.url}/-/ready", timeout=HANGS_S) as answer:
                 return answer.status == 200
         except URLError:
             return False
@@ -44,7 +44,7 @@ class Prometheus:
         return groups
 
     def _get(self, words: str) -> Any:
-        with urlopen(f"{self._url}/api/v1/{words}", timeout=HANGS_S) as answer:
+        with urlopen(f"{self.url}/api/v1/{words}", timeout=HANGS_S) as answer:
             return json.load(answer)["data"]
 
 
@@ -57,7 +57,7 @@ def running(configuration: Path, data: Path) -> Iterator[Prometheus]:
     log = data.with_suffix(".log")
     with log.open("w") as errors, subprocess.Popen(["prometheus", *words], stderr=errors, stdout=errors) as process:
         try:
-            prometheus = Prometheus(f"http://127.0.0.1:{port}")
+            prometheus = Prometheus(f"http://127.0.0.1:{port}", process.pid)
             wait_until(lambda: prometheus.is_ready() or process.poll() is not None, log.read_text)
             assert process.poll() is None, log.read_text()
             yield prometheus

@@ -99,7 +99,8 @@ class TestHelp:
         async with open_monitor(size=(120, 200)) as monitor:
             await monitor.press("question_mark")
             last_words = [line.split()[-1] for line in monitor.lines if line.strip()]
-            assert [name for name in default_keys(GputuiApp) if last_words.count(name) != 1] == []
+            here = [name for name in default_keys(GputuiApp) if not name.startswith("fleet.")]  # on a screen of its own
+            assert [name for name in here if last_words.count(name) != 1] == []
 
     async def test_scrolls(self):
         async with open_monitor(size=(80, 24)) as monitor:

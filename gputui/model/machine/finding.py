@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gputui.model.machine.process import Identity
 from gputui.model.weight import Weight
+
+if TYPE_CHECKING:
+    from gputui.model.fleet.parts import Place
 
 
 class MachineFinding(NamedTuple):
@@ -14,7 +17,7 @@ class MachineFinding(NamedTuple):
     `device` is a `Device.key`, "" where it is about the host; `where` names the place for people: "GPU 3", "host".
     `process` is the process that it is about, None where it is about none or several. `since` is in epoch seconds;
     with `is_older`, it may have begun earlier, before anybody watched. `about` tells those of one
-    kind and device apart.
+    kind and device apart. `node` is the machine of a fleet that it is about.
     """
 
     kind: str
@@ -28,6 +31,7 @@ class MachineFinding(NamedTuple):
     device: str = ""
     process: Identity | None = None
     about: str = ""
+    node: Place | None = None
 
     @property
     def key(self) -> tuple[object, ...]:

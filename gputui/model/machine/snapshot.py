@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gputui.model.machine.device import DeviceLook
 from gputui.model.machine.finding import MachineFinding
 from gputui.model.machine.host import Host
 from gputui.model.machine.process import Identity, ProcessDetails, ProcessLook
 
+if TYPE_CHECKING:
+    from gputui.model.fleet.attention import FleetAttention
+    from gputui.model.fleet.fleet import Fleet
+
 
 class Attention(NamedTuple):
     """What is on screen beyond the overview: expensive readings are taken for these only.
 
-    `devices` are the `Device.key`s whose PCIe and NVLink rates are shown; `process` is the one whose details are.
+    `devices` are the `Device.key`s whose PCIe and NVLink rates are shown; `process` is the one whose details are;
+    `fleet` is what is on screen of many machines.
     """
 
     devices: frozenset[str] = frozenset()
     process: Identity | None = None
+    fleet: FleetAttention | None = None
 
 
 class Snapshot(NamedTuple):
@@ -26,7 +32,8 @@ class Snapshot(NamedTuple):
     `time` is in epoch seconds. `devices_age_s` is 0 while the devices answer in time, and the age of what is shown
     while a call into the driver hangs. `details` belong to the process that a screen asked for, if any. `example` is
     the title of the recorded program that the demonstration shows, "" for its first one. `findings` are what is wrong
-    with the machine, the worst first, as far as this snapshot and those before it tell.
+    with the machine, the worst first, as far as this snapshot and those before it tell. `fleet` is
+    what is known of many machines; there is nothing of this one then.
     """
 
     time: float = 0.0
@@ -40,6 +47,7 @@ class Snapshot(NamedTuple):
     processes: ProcessLook = ProcessLook()
     details: ProcessDetails | None = None
     findings: tuple[MachineFinding, ...] = ()
+    fleet: Fleet | None = None
 
 
 NOTHING_YET = Snapshot()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
 from gputui.errors import UsageError
 from gputui.model.attached.target import Disconnect, DisconnectKind, Greeting
+from gputui.model.nodes import can_be_node
 from gputui.protocol import frames
 from gputui.protocol.relaying import FAILED, GONE, NO_PROBE, NOTE, READY, RELAY, YES
 from gputui.sources.probe.client import ProbeClient, ProbeError
@@ -16,9 +16,6 @@ from gputui.sources.probe.decode import printable
 from gputui.sources.probe.listing import CannotAttachError
 from gputui.sources.probe.ssh import Ssh
 
-_USER, _NAME, _IPV6 = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*", r"[A-Za-z0-9_][A-Za-z0-9_.-]*", r"\[[0-9A-Fa-f:.]+\]"
-_NODE = re.compile(rf"(?:{_USER}@)?(?:{_NAME}|{_IPV6})")
-_LONGEST_NODE = 255
 _MAGIC = frames.header(0)[:4]
 _NOISE_BYTES = 64 * 1024
 """How much the shell's own files may print there before the relay speaks."""
@@ -40,7 +37,7 @@ class Place(NamedTuple):
 def place_of(word: str) -> Place:
     """The place that NODE:PID is. Raises `UsageError` for what is none, such as an option of ssh's."""
     node, _, pid = word.rpartition(":")
-    if not _NODE.fullmatch(node) or len(node) > _LONGEST_NODE:
+    if not can_be_node(node):
         cause = f"{node!r} is not the name of a machine."
         raise UsageError(
             cause, "Name a process on another machine as NODE:PID or USER@NODE:PID, as ssh knows the node."

@@ -1,12 +1,13 @@
-"""Tables: which columns fit into a width, how wide they are, and how a row of them is drawn."""
+"""Tables: which columns fit into a width, how wide they are, how a row of them is drawn, and how rows are sorted."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from rich.cells import cell_len
 
+from gputui.model.reading import Reading, value_of
 from gputui.ui.drawing.line import Line, Piece, fit, join, text_of
 
 T = TypeVar("T")
@@ -125,3 +126,27 @@ def column_at(layout: TableLayout[T], x: int) -> str | None:
 
 def _width_of(columns: Sequence[Column[T]]) -> int:
     return sum(column.width for column in columns) + len(columns) - 1
+
+
+class Order(NamedTuple):
+    """One way to sort: the letter after `o`, the words in the menu, and the value of a row.
+
+    Its name is that of the column that it sorts by.
+    """
+
+    name: str
+    letter: str
+    title: str
+    value: Callable[[Any], tuple[object, ...]]
+    is_descending: bool = False
+
+
+def number(reading: Reading[float]) -> tuple[object, ...]:
+    """The value of a reading: what is absent is less than any number."""
+    value = value_of(reading)
+    return (value is not None, value or 0)
+
+
+def in_order(rows: Iterable[T], order: Order, *, is_reversed: bool) -> list[T]:
+    """The rows, sorted; those that are equal stay as they were."""
+    return sorted(rows, key=order.value, reverse=order.is_descending != is_reversed)

@@ -9,6 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 
+from gputui.model.fleet.parts import Place
 from gputui.model.machine.snapshot import Attention
 from gputui.ui.backend.screens import LeftOnce, TerminalScreen
 from gputui.ui.drawing.roles import COMPONENT_CLASSES
@@ -60,6 +61,9 @@ class MonitorScreen(TerminalScreen[None]):
     def attention(self) -> Attention:
         """What this screen needs the sampler to read beyond what it always reads."""
         return Attention()
+
+    def show_node(self, place: Place) -> None:
+        """Put the cursor on a machine, on the screen that has several."""
 
     def update_from_monitor(self) -> None:
         """Draw the present snapshot and state."""

@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from gputui.model.machine.finding import MachineFinding
 from gputui.ui.drawing.line import Line
 from gputui.ui.drawing.monitor.findings import draw_finding, draw_findings_head
-from gputui.ui.screens.base import SubScreen
+from gputui.ui.screens.base import MonitorScreen, SubScreen
 from gputui.ui.screens.device import DeviceScreen
 from gputui.ui.screens.process import ProcessScreen
 from gputui.ui.widgets.blocks import Blocks
@@ -30,7 +30,7 @@ class FindingsScreen(SubScreen):
         blocks = self.query_one("#findings", Blocks)
         blocks.set_blocks(
             findings,
-            lambda width: draw_findings_head(findings, width),
+            lambda width: draw_findings_head(findings, width, is_fleet=self.monitor.snapshot.fleet is not None),
             key=lambda finding: finding.key,
         )
 
@@ -41,6 +41,12 @@ class FindingsScreen(SubScreen):
     def _chosen(self, message: Blocks.Chosen) -> None:
         finding = message.entry
         if not isinstance(finding, MachineFinding):
+            return
+        if finding.node is not None:
+            below = self.app.screen_stack[-2]
+            self.dismiss()
+            if isinstance(below, MonitorScreen):
+                below.show_node(finding.node)
             return
         processes = self.monitor.snapshot.processes.processes
         process = next((process for process in processes if process.identity == finding.process), None)

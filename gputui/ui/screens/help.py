@@ -9,6 +9,7 @@ from textual.binding import Binding
 from textual.dom import DOMNode
 
 from gputui.ui.bindings import key_name
+from gputui.ui.drawing.fleet.fields import FLEET_FIELDS
 from gputui.ui.drawing.line import Line, fit, join, wrap
 from gputui.ui.drawing.monitor.process_fields import PROCESS_FIELDS
 from gputui.ui.screens.base import SubScreen
@@ -19,11 +20,17 @@ APP_KEY_GROUPS = {"app": "Everywhere", "copy": "Copying"}
 ACTING = ("signal.", "actions.", "processes.tag")
 """The beginnings of the ids of keys that --readonly removes."""
 
-NOTES: tuple[str, ...] = (
+FILTER, FLEET_FILTER = (
     (
-        "Filter: words are searched for in command, user and PID. Expressions compare fields with == != > >= < <= ~, "
-        f"joined by and, or, not: user==ana and mem>10GiB. Fields: {', '.join(PROCESS_FIELDS.by_name)}."
-    ),
+        f"Filter: words are searched for in {searched}. Expressions compare fields with == != > >= < <= ~, "
+        f"joined by and, or, not: {example}. Fields: {', '.join(fields)}."
+    )
+    for searched, example, fields in (
+        ("command, user and PID", "user==ana and mem>10GiB", PROCESS_FIELDS.by_name),
+        ("names of nodes, clusters, GPUs, users, jobs and programs", "util<10 and mem>100GiB", FLEET_FIELDS.by_name),
+    )
+)
+NOTES: tuple[str, ...] = (
     "Memory is as NVML reports it, in powers of 1024. A dash is a reading that is not available; Enter shows why.",
     "The keys on this page can be changed in the settings file, under [keys], with the names on the right.",
 )
@@ -41,16 +48,20 @@ class HelpScreen(SubScreen):
 
     def _draw_page(self, width: int, _height: int) -> list[Line]:
         lines: list[Line] = [((fit("Keys", width), "title"),)]
-        bindings = {
-            binding.id: binding for node in owners(type(self.app)) for binding in bindings_of(node) if binding.id
-        }
-        for group, title in key_groups(type(self.app)).items():
+        app = type(self.app)
+        nodes = fleet_owners(app) if self._is_fleet else tuple(node for node in owners(app) if not is_of_fleet(node))
+        bindings = {binding.id: binding for node in nodes for binding in bindings_of(node) if binding.id}
+        for group, title in key_groups(nodes).items():
             members = [binding for name, binding in bindings.items() if self._is_in(name, group)]
             if members:
                 lines += [(), ((title, "title"),), *(self._key_line(binding, width) for binding in members)]
-        for note in NOTES:
+        for note in (FLEET_FILTER if self._is_fleet else FILTER, *NOTES):
             lines += [(), *wrap(note, min(width, 100), "dim")]
         return lines
+
+    @property
+    def _is_fleet(self) -> bool:
+        return self.monitor.snapshot.fleet is not None
 
     def _is_in(self, name: str, group: str) -> bool:
         """Whether the help shows a binding of this id in a group; with --readonly, keys in `ACTING` are not shown."""
@@ -74,22 +85,31 @@ def owners(app: type[DOMNode]) -> Iterable[type[DOMNode]]:
     from gputui.ui.screens.overview import Overview
     from gputui.ui.screens.process import ProcessScreen
     from gputui.ui.screens.process_list import ProcessListScreen
-    from gputui.ui.widgets.cursored import Cursored
 
     attached = [entry.screen_class for entry in ATTACH_SCREENS.values()]
     parts = [node for screen in attached for node in screen.PARTS_WITH_KEYS]
-    return (
-        app,
-        Cursored,
+    with_lists: list[type[DOMNode]] = [
+        *fleet_owners(app)[:-1],
         ProcessListScreen,
         Overview,
         ProcessScreen,
         DeviceScreen,
-        AttachScreen,
-        *attached,
-        *parts,
-        SubScreen,
-    )
+    ]
+    return (*with_lists, AttachScreen, *attached, *parts, SubScreen)
+
+
+def fleet_owners(app: type[DOMNode]) -> tuple[type[DOMNode], ...]:
+    """Those whose keys work on the screen of many machines, and on the screens on top of it."""
+    from gputui.ui.screens.fleet.screen import FleetScreen
+    from gputui.ui.screens.table import TableScreen
+    from gputui.ui.widgets.cursored import Cursored
+
+    return (app, Cursored, TableScreen, FleetScreen, SubScreen)
+
+
+def is_of_fleet(node: type[DOMNode]) -> bool:
+    """Whether keys work only where many machines are shown."""
+    return "fleet" in node.__dict__.get("KEY_GROUPS", {})
 
 
 def scopes(app: type[DOMNode]) -> list[frozenset[str]]:
@@ -97,13 +117,16 @@ def scopes(app: type[DOMNode]) -> list[frozenset[str]]:
     from gputui.ui.screens.attach.base import AttachScreen
     from gputui.ui.screens.attach.table import ATTACH_SCREENS
     from gputui.ui.screens.device import DeviceScreen
+    from gputui.ui.screens.fleet.screen import FleetScreen
     from gputui.ui.screens.overview import Overview
     from gputui.ui.screens.process import ProcessScreen
     from gputui.ui.screens.process_list import ProcessListScreen
+    from gputui.ui.screens.table import TableScreen
     from gputui.ui.widgets.cursored import Cursored
 
     everywhere = (app, Cursored)
-    screens: list[tuple[type[DOMNode], ...]] = [(*everywhere, ProcessListScreen, Overview)]
+    screens: list[tuple[type[DOMNode], ...]] = [(*everywhere, TableScreen, ProcessListScreen, Overview)]
+    screens += [(*everywhere, TableScreen, FleetScreen)]
     screens += [(*everywhere, SubScreen, screen) for screen in (ProcessScreen, DeviceScreen)]
     screens += [
         (*everywhere, AttachScreen, entry.screen_class, *entry.screen_class.PARTS_WITH_KEYS)
@@ -123,10 +146,10 @@ def default_keys(app: type[DOMNode]) -> dict[str, frozenset[str]]:
     return keys
 
 
-def key_groups(app: type[DOMNode]) -> dict[str, str]:
+def key_groups(nodes: Iterable[type[DOMNode]]) -> dict[str, str]:
     """The headings from top to bottom, by the first part of the ids of their keys."""
     groups = dict(APP_KEY_GROUPS)
-    for node in owners(app):
+    for node in nodes:
         groups |= {group: title for group, title in node.__dict__.get("KEY_GROUPS", {}).items() if group not in groups}
     return groups
 

@@ -60,6 +60,11 @@ class Listing(Cursored, Generic[E]):
         """The entry under the cursor."""
         return self._entries[self._cursor] if self._cursor < len(self._entries) else None
 
+    @property
+    def on_screen(self) -> tuple[E, ...]:
+        """The entries that are on screen."""
+        return self._entries[self._top : self._top + max(1, self.size.height - 1)]
+
     def set_entries(self, entries: tuple[E, ...]) -> None:
         """Replace the entries; the cursor follows its entry, or keeps its line if the entry is gone."""
         key = self.key_of(self.current) if self.current is not None else None

@@ -4,47 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from textual.message import Message
-
 from gputui.model.machine.process import Identity
 from gputui.ui.drawing.appearance import Appearance
-from gputui.ui.drawing.columns import Column, TableLayout, column_at, draw_row, lay_out, worth_showing
 from gputui.ui.drawing.line import Line
 from gputui.ui.drawing.monitor.process_rows import ProcessRow, View
 from gputui.ui.drawing.monitor.processes import PROCESS_COLUMN_BY_NAME, draw_process_head
-from gputui.ui.widgets.listing import Listing
+from gputui.ui.widgets.sorted_table import SortedTable
 
 
-class ProcessTable(Listing[ProcessRow]):
+class ProcessTable(SortedTable[ProcessRow]):
     """A line for every process on a device; the head shows the column that sorts them, and how many there are."""
 
     EMPTY = "No process to show."
 
-    class HeadClicked(Message):
-        """A column's title was clicked."""
-
-        def __init__(self, column: str) -> None:
-            super().__init__()
-            self.column = column
-
     def __init__(self, appearance: Appearance, columns: tuple[str, ...], *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(id=id)
+        super().__init__((PROCESS_COLUMN_BY_NAME[name] for name in columns), appearance.glyphs.ellipsis, id=id)
         self._appearance = appearance
-        self._laid_out_for: tuple[int, tuple[Column[ProcessRow], ...]] = (0, ())
-        self._present_layout: TableLayout[ProcessRow] = ()
-        self._columns = tuple(PROCESS_COLUMN_BY_NAME[name] for name in columns)
-        self._shown = self._columns
         self._view = View()
         self._tagged: frozenset[Identity] = frozenset()
 
     def set_view(self, view: View, tagged: frozenset[Identity]) -> None:
         """Set the order that the head shows, and which rows are tagged; drawn with the next entries."""
         self._view, self._tagged = view, tagged
-
-    def set_entries(self, entries: tuple[ProcessRow, ...]) -> None:
-        """Replace the rows; columns that have nothing to say about them are left out."""
-        self._shown = worth_showing(self._columns, entries)
-        super().set_entries(entries)
 
     @property
     def why_empty(self) -> str:
@@ -56,11 +37,11 @@ class ProcessTable(Listing[ProcessRow]):
 
     def draw_head(self, width: int) -> Line:
         """Column titles, the sorted one marked."""
-        return draw_process_head(self._layout(width), self._view, self._appearance)
+        return draw_process_head(self.layout_for(width), self._view, self._appearance)
 
     def draw_entry(self, entry: ProcessRow, width: int) -> Line:
         """A row of the table, with a mark at the left where it is tagged."""
-        line = draw_row(self._layout(width), entry, self._appearance.glyphs.ellipsis)
+        line = super().draw_entry(entry, width)
         if entry.identity not in self._tagged or not line[0][0].startswith(" "):
             return line
         (text, role), *rest = line
@@ -69,14 +50,3 @@ class ProcessTable(Listing[ProcessRow]):
     def role_of(self, entry: ProcessRow) -> str:
         """Tagged rows stand out as a whole."""
         return "tagged" if entry.identity in self._tagged else ""
-
-    def head_clicked(self, x: int) -> None:
-        """Report which column's title was clicked."""
-        column = column_at(self._layout(self.size.width), x)
-        if column:
-            self.post_message(self.HeadClicked(column))
-
-    def _layout(self, width: int) -> TableLayout[ProcessRow]:
-        if self._laid_out_for != (width, self._shown):
-            self._laid_out_for, self._present_layout = (width, self._shown), lay_out(self._shown, width)
-        return self._present_layout

@@ -12,7 +12,7 @@ from gputui.settings import KeyChange
 from gputui.ui.app import GputuiApp
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.screens.attach.table import ATTACH_SCREENS
-from gputui.ui.screens.help import bindings_of, default_keys, key_groups
+from gputui.ui.screens.help import bindings_of, default_keys, key_groups, owners
 from tests.explain.maps import segment
 from tests.explain.moments import moment
 from tests.ui.attach.sitting import sitting
@@ -81,5 +81,5 @@ def keys_of(screen_class: type[AttachScreen]) -> set[str]:
 
 
 def test_every_configurable_key_has_a_heading_in_the_help():
-    groups = key_groups(GputuiApp)
+    groups = key_groups(owners(GputuiApp))
     assert [name for name in default_keys(GputuiApp) if name.partition(".")[0] not in groups] == []

@@ -121,7 +121,8 @@ def _memory_meter(row: DeviceRow, width: int) -> Line:
     )
 
 
-def _memory(row: DeviceRow, width: int) -> Line:
+def draw_memory(row: DeviceRow, width: int) -> Line:
+    """Used and total."""
     memory = memory_of(row.device)
     if memory is None:
         return ((fit("host memory" if row.device.shares_host_memory else row.appearance.absent, width, ">"), "dim"),)
@@ -224,7 +225,7 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
         is_worth=_is_any("tensor_percent"),
     ),
     Column("history", "History", 12, draw=_history, from_width=120, grow=3, most=60),
-    Column("memory", "Memory", 13, draw=_memory, align=">"),
+    Column("memory", "Memory", 13, draw=draw_memory, align=">"),
     Column("memory_percent", "Mem", 4, _memory_percent, align=">"),
     Column("memory_meter", "", 8, draw=_memory_meter, from_width=100, grow=2, most=30),
     Column("temperature_c", "Temp", 5, _temperature, align=">"),

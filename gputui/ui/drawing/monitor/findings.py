@@ -14,13 +14,18 @@ NOTHING = (
     "Nothing is wrong with this machine, as far as gputui sees. Some findings need time: a minute to see that a "
     "GPU is busy and does not work, an hour that one is held and not used. `gputui watch` waits for them."
 )
+NOTHING_IN_FLEET = (
+    "Nothing is wrong with these machines, as far as their exporters tell. The server is asked for findings once "
+    "a minute. Some need time: ten minutes to see that a GPU of a busy job is idle, an hour that one is held."
+)
 _DAY_S = 86400.0
 
 
-def draw_findings_head(findings: tuple[MachineFinding, ...], width: int) -> list[Line]:
-    """The title of the screen, and what it says of a machine without findings."""
-    title: Line = ((fit("What is wrong with this machine", width), "title"),)
-    return [title, ()] if findings else [title, (), *wrap(NOTHING, min(width, 100), "dim")]
+def draw_findings_head(findings: tuple[MachineFinding, ...], width: int, *, is_fleet: bool = False) -> list[Line]:
+    """The title of the screen, and what it says of a machine, or of many, without findings."""
+    place, nothing = ("these machines", NOTHING_IN_FLEET) if is_fleet else ("this machine", NOTHING)
+    title: Line = ((fit(f"What is wrong with {place}", width), "title"),)
+    return [title, ()] if findings else [title, (), *wrap(nothing, min(width, 100), "dim")]
 
 
 def draw_finding(finding: MachineFinding, now: float, width: int, *, is_current: bool) -> list[Line]:
@@ -30,8 +35,8 @@ def draw_finding(finding: MachineFinding, now: float, width: int, *, is_current:
     if is_current:
         title = [((fit("".join(text for text, _ in line), width), "cursor"),) for line in title]
     lines = [*title, *_body(finding, now, width)]
-    if is_current and (finding.process or finding.device):
-        place = "process" if finding.process else "device"
+    if is_current and (finding.process or finding.device or finding.node):
+        place = "process" if finding.process else "device" if finding.device else "node"
         lines.append(((fit(f"     Enter shows the {place}.", width), "dim"),))
     return [*lines, ()]
 

@@ -14,6 +14,7 @@ from gputui.model.machine.secrets import mask_command
 from gputui.model.machine.snapshot import Snapshot
 from gputui.model.reading import NOT_READ, Absent, Reading, value_of
 from gputui.ui.drawing.appearance import Appearance
+from gputui.ui.drawing.columns import Order, in_order, number
 from gputui.ui.drawing.meters import Glyphs
 from gputui.ui.drawing.monitor.devices import memory_of
 
@@ -65,21 +66,6 @@ class ProcessRow(NamedTuple):
 Predicate = Callable[[ProcessRow], bool]
 
 
-class ProcessOrder(NamedTuple):
-    """One way to sort: the letter after `o`, the words in the menu, and the value of a row."""
-
-    name: str
-    letter: str
-    title: str
-    value: Callable[[ProcessRow], tuple[object, ...]]
-    is_descending: bool = False
-
-
-def _number(reading: Reading[float]) -> tuple[object, ...]:
-    value = value_of(reading)
-    return (value is not None, value or 0)
-
-
 def _process_text(read: Callable[[Process], Reading[str]]) -> Callable[[ProcessRow], tuple[object, ...]]:
     return lambda row: ((value_of(read(row.process)) or "~") if row.process else "~",)
 
@@ -97,16 +83,16 @@ def _pid(row: ProcessRow) -> int:
     return row.process.pid if row.process else 0
 
 
-PROCESS_ORDERS: tuple[ProcessOrder, ...] = (
-    ProcessOrder("device", "n", "device and PID (natural)", lambda row: (row.key[0], _pid(row))),
-    ProcessOrder("memory", "g", "GPU memory", lambda row: _number(row.used_bytes), is_descending=True),
-    ProcessOrder("sm", "s", "SM use", lambda row: _number(row.use.sm_percent if row.use else NOT_READ), True),
-    ProcessOrder("pid", "p", "PID", lambda row: (_pid(row),)),
-    ProcessOrder("user", "u", "user", _process_text(lambda process: process.user)),
-    ProcessOrder("cpu", "c", "CPU", lambda row: _number(row.cpu_percent), is_descending=True),
-    ProcessOrder("rss", "m", "host memory", lambda row: _number(row.rss_bytes), is_descending=True),
-    ProcessOrder("time", "t", "running time", _started, is_descending=True),
-    ProcessOrder("command", "o", "command", _process_text(_program)),
+PROCESS_ORDERS: tuple[Order, ...] = (
+    Order("device", "n", "device and PID (natural)", lambda row: (row.key[0], _pid(row))),
+    Order("memory", "g", "GPU memory", lambda row: number(row.used_bytes), is_descending=True),
+    Order("sm", "s", "SM use", lambda row: number(row.use.sm_percent if row.use else NOT_READ), True),
+    Order("pid", "p", "PID", lambda row: (_pid(row),)),
+    Order("user", "u", "user", _process_text(lambda process: process.user)),
+    Order("cpu", "c", "CPU", lambda row: number(row.cpu_percent), is_descending=True),
+    Order("rss", "m", "host memory", lambda row: number(row.rss_bytes), is_descending=True),
+    Order("time", "t", "running time", _started, is_descending=True),
+    Order("command", "o", "command", _process_text(_program)),
 )
 """All orders; the name of an order is the name of the column that it sorts by."""
 
@@ -156,7 +142,7 @@ def process_rows_of(snapshot: Snapshot, view: View, appearance: Appearance) -> t
         rows = [row for row in rows if view.predicate(row)]
     order = PROCESS_ORDER_BY_NAME.get(view.order, PROCESS_ORDERS[0])
     rows.sort(key=lambda row: (row.key[0], _pid(row)))
-    rows.sort(key=order.value, reverse=order.is_descending != view.is_reversed)
+    rows = in_order(rows, order, is_reversed=view.is_reversed)
     rows.sort(key=lambda row: row.process is None)
     return tuple(_as_tree(rows, view.folded_groups, appearance)) if view.is_tree else tuple(rows)
 
@@ -250,8 +236,8 @@ def _count_of(processes: Collection[Process]) -> str:
 
 
 def _branches(members: list[ProcessRow], glyphs: Glyphs, *, is_nested: bool) -> Iterable[ProcessRow]:
-    for number, row in enumerate(members):
-        is_last = number == len(members) - 1
+    for place, row in enumerate(members):
+        is_last = place == len(members) - 1
         prefix = (glyphs.last_branch if is_last else glyphs.branch) if is_nested else ""
         yield row._replace(prefix=prefix)
         workers = row.process.workers if row.process else None

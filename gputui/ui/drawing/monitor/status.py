@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gputui.model.machine.snapshot import Snapshot
 from gputui.model.reading import value_of
 from gputui.model.weight import Weight
 from gputui.ui.drawing.line import Line, Piece, join, spread, width_of
 from gputui.units import format_duration
+
+if TYPE_CHECKING:
+    from gputui.model.fleet.fleet import Fleet
 
 
 class MonitorState(NamedTuple):
@@ -23,17 +26,28 @@ class MonitorState(NamedTuple):
 
 def draw_status(snapshot: Snapshot, state: MonitorState, width: int) -> Line:
     """One line of `width` cells; where not all fits, the state is dropped last."""
-    clock = time.strftime("%H:%M:%S", time.localtime(snapshot.time)) if snapshot.time else ""
+    read_at = snapshot.fleet.time if snapshot.fleet else snapshot.time
+    clock = time.strftime("%H:%M:%S", time.localtime(read_at)) if read_at else ""
     example = f": {snapshot.example}" if snapshot.example else ""
     name: list[Piece] = [(" gputui", "title"), *([(f" DEMONSTRATION{example}", "fair")] if snapshot.is_demo else [])]
-    whole = [*name, (f"  {snapshot.host.hostname}", "plain")]
+    whole = [*name, (f"  {_place(snapshot)}", "plain")]
     states = _states(snapshot, state)
-    timed = [*states, (f"  {snapshot.interval_s:g}s  {clock} ", "dim")]
-    full = [*whole, *_driver(snapshot)]
+    interval_s = snapshot.fleet.scrape_interval_s if snapshot.fleet else snapshot.interval_s
+    timed = [*states, (f"  {interval_s:g}s  {clock} ", "dim")]
+    full = [*whole, *(_counts(snapshot.fleet) if snapshot.fleet else _driver(snapshot))]
     for left, right in ((full, timed), (whole, timed), (whole, states), (name, states)):
         if width_of((*left, *right)) < width:
             return spread(left, right, width)
     return join(states or name)
+
+
+def _place(snapshot: Snapshot) -> str:
+    return snapshot.fleet.server if snapshot.fleet else snapshot.host.hostname
+
+
+def _counts(fleet: Fleet) -> list[Piece]:
+    nodes = f"{len(fleet.nodes)} node{'s' * (len(fleet.nodes) != 1)}"
+    return [(f"  {nodes}  {fleet.gpus} GPU{'s' * (fleet.gpus != 1)}", "dim")] if fleet.time else []
 
 
 def _driver(snapshot: Snapshot) -> list[Piece]:

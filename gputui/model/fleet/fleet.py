@@ -1,0 +1,71 @@
+"""All that is known of a fleet at one moment: what goes from the thread that asks to the screens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import NamedTuple
+
+from gputui.model.fleet.exporters import Found, Quantity
+from gputui.model.fleet.parts import FleetDevice, Holding, Job, JobName, Node, Place, Sign
+
+
+class TroubleKind(str, Enum):
+    """Why the server gives no answer, as far as anything depends on it."""
+
+    UNREACHABLE = "unreachable"
+    SLOW = "slow"
+    FORBIDDEN = "forbidden"
+    NOT_PROMETHEUS = "not_prometheus"
+    TOO_LARGE = "too_large"
+    REFUSED = "refused"
+    FAILING = "failing"
+    CERTIFICATE = "certificate"
+
+
+class Trouble(NamedTuple):
+    """Why the figures are not of now: a sentence with its remedy, and since when (epoch seconds)."""
+
+    kind: TroubleKind
+    text: str
+    since: float
+
+
+class Cost(NamedTuple):
+    """What was asked of the server since the beginning; `samples` as it counts them, 0 where it does not."""
+
+    questions: int = 0
+    received_bytes: int = 0
+    samples: int = 0
+
+
+class Fleet(NamedTuple):
+    """`time` is when the nodes were asked for, 0 before the first answer. `server` is its address for people.
+
+    `devices` and `holdings` have the nodes that were asked for in detail, `ranks` such jobs. `jobs` is None until the
+    list was asked for. `known` are the quantities that any exporter tells, and `history` has the last hour of nodes,
+    as shares of 1, the oldest first. `unanswered` has the kinds of findings about which there is no answer, and why.
+    """
+
+    server: str
+    time: float = 0.0
+    scrape_interval_s: float = 0.0
+    found: tuple[Found, ...] = ()
+    known: frozenset[Quantity] = frozenset()
+    has_processes: bool = False
+    nodes: tuple[Node, ...] = ()
+    devices: Mapping[Place, tuple[FleetDevice, ...]] = {}
+    holdings: Mapping[Place, tuple[Holding, ...]] = {}
+    jobs: tuple[Job, ...] | None = None
+    ranks: Mapping[JobName, tuple[Holding, ...]] = {}
+    signs: tuple[Sign, ...] = ()
+    signs_time: float = 0.0
+    unanswered: tuple[tuple[str, str], ...] = ()
+    history: Mapping[Place, tuple[float | None, ...]] = {}
+    trouble: Trouble | None = None
+    cost: Cost = Cost()
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs there are, each counted once."""
+        return sum(node.gpus for node in self.nodes)

@@ -1,0 +1,150 @@
+"""What the sampler looks at: it never waits for the server, which a thread of its own asks once a scrape interval."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from gputui.model.fleet.attention import FleetAttention
+from gputui.model.fleet.fleet import Fleet, Trouble, TroubleKind
+from gputui.model.machine.process import Identity
+from gputui.model.machine.snapshot import Attention, Snapshot
+from gputui.sources.prometheus.client import ServerError
+from gputui.sources.prometheus.reader import Answers, Reader
+from gputui.sources.signals import SignalRefused
+
+PATIENT_S = 3.0
+"""After so long the screen says that an answer is awaited."""
+AGAIN_S, AGAIN_AT_MOST_S = 5.0, 60.0
+"""After a failure; twice as long after each further one."""
+DETAILS_WITHIN_S = 0.5
+"""How long a look waits for what has just come on screen, so that it is there at once and not at the next look."""
+UNWATCHED_AFTER_S = 5.0
+RESTS = 4
+"""A server that takes long is asked more rarely: it works for a screen a fifth of the time at most."""
+FIRST_WITHIN_S = 1.0
+"""How long the first look waits for the nodes, so that the first picture has them."""
+
+
+class FleetMachine:
+    """A fleet behind a server. `look` returns at once with the newest answers, and says since when there are none."""
+
+    def __init__(self, answers: Answers, clock: Callable[[], float] = time.time, *, is_demo: bool = False) -> None:
+        self._answers, self._clock, self._is_demo = answers, clock, is_demo
+        self._reader = Reader(answers, clock)
+        self._fleet = self._reader.fleet
+        self._trouble: Trouble | None = None
+        self._waiting_since: float | None = None
+        self._attention = FleetAttention()
+        self._wake, self._first, self._answered = threading.Event(), threading.Event(), threading.Event()
+        self._is_closed = False
+        self._number = 0
+        self._interval_s, self._looked_at = 1.0, time.monotonic()
+        self._is_unwatched = threading.Event()
+        threading.Thread(target=self._run, name="gputui-prometheus", daemon=True).start()
+
+    def look(self, attention: Attention, interval_s: float) -> Snapshot:
+        """The newest answers; the first look waits a moment for one."""
+        wanted = attention.fleet or FleetAttention()
+        if wanted != self._attention:
+            self._attention = wanted
+            self._answered.clear()
+            self._wake.set()
+            self._answered.wait(DETAILS_WITHIN_S)
+        if not self._number:
+            self._first.wait(FIRST_WITHIN_S)
+        self._number += 1
+        self._interval_s, self._looked_at = interval_s, time.monotonic()
+        if self._is_unwatched.is_set():
+            self._is_unwatched.clear()
+            self._wake.set()
+        now = self._clock()
+        fleet = self._fleet._replace(trouble=self._trouble or self._waiting(now))
+        return Snapshot(time=now, number=self._number, interval_s=interval_s, is_demo=self._is_demo, fleet=fleet)
+
+    def send_signal(self, identity: Identity, number: int) -> None:
+        """Always refused: the processes are on other machines."""
+        cause = f"Process {identity.pid} is on another machine: signal {number} was not sent."
+        raise SignalRefused(cause)
+
+    def close(self) -> None:
+        """Ask nothing any more, without waiting for an answer."""
+        self._is_closed = True
+        self._wake.set()
+        self._answers.close()
+
+    def _waiting(self, now: float) -> Trouble | None:
+        since = self._waiting_since
+        if since is None or now - since < PATIENT_S or self._reader.is_at_findings:
+            return None
+        return Trouble(TroubleKind.SLOW, f"{self._answers.address} has not answered yet.", since)
+
+    def _run(self) -> None:
+        due = time.monotonic()
+        failures = 0
+        while not self._is_closed:
+            self._await_looks()
+            began = time.monotonic()
+            is_due = began >= due
+            try:
+                self._round(is_due=is_due)
+            except ServerError as error:
+                self._fail(error)
+                wait_s = min(AGAIN_AT_MOST_S, AGAIN_S * 2**failures)
+                failures += 1
+                due = time.monotonic() + wait_s
+                self._rest(wait_s)  # another attention does not make it answer
+            else:
+                failures = 0
+                if is_due:
+                    ended = time.monotonic()
+                    every_s = max(self._fleet.scrape_interval_s, self._interval_s)
+                    due = max(began + every_s, ended + RESTS * (ended - began))
+                self._wake.wait(max(0.0, due - time.monotonic()))
+                self._wake.clear()
+
+    def _await_looks(self) -> None:
+        """While nobody looks, as in a pause or while another program has the terminal, nothing is asked."""
+        while not self._is_closed and not self.is_watched(time.monotonic()):
+            self._is_unwatched.set()
+            if not self.is_watched(time.monotonic()):  # a look may have come before the event
+                self._wake.wait()
+                self._wake.clear()
+
+    def is_watched(self, now: float) -> bool:
+        """Whether somebody has looked lately, at a time of the monotonic clock."""
+        return now - self._looked_at <= 2 * self._interval_s + UNWATCHED_AFTER_S
+
+    def _round(self, *, is_due: bool) -> None:
+        self._waiting_since = self._clock()
+        try:
+            for fleet in self._reader.steps(self._attention, is_due=is_due):
+                self._fleet, self._trouble = fleet, None
+                self._waiting_since = self._clock()
+                if fleet.time:
+                    self._first.set()
+                if self._is_closed:
+                    return
+        finally:
+            self._waiting_since = None
+            self._answered.set()
+
+    def _fail(self, error: ServerError) -> None:
+        since = self._trouble.since if self._trouble else self._clock()
+        self._trouble = Trouble(error.kind, str(error), since)
+        self._first.set()
+
+    def _rest(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while not self._is_closed and (left := end - time.monotonic()) > 0:
+            self._wake.wait(left)
+            self._wake.clear()
+
+
+def fleet_once(answers: Answers, clock: Callable[[], float] = time.time) -> Fleet:
+    """All of a fleet, asked once. Raises `ServerError`."""
+    try:
+        return Reader(answers, clock).everything()
+    finally:
+        answers.close()

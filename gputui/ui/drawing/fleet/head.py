@@ -1,0 +1,33 @@
+"""What stands above the table: why figures are old, who tells them, and what nobody tells."""
+
+from __future__ import annotations
+
+import time
+
+from gputui.explain.fleet.missing import found_words, missing
+from gputui.model.fleet.fleet import Fleet
+from gputui.ui.drawing.line import Line, fit, paragraph
+from gputui.units import format_duration
+
+LINES_AT_MOST = 4
+"""On a screen of 24 lines the table needs the others."""
+
+
+def draw_fleet_notes(fleet: Fleet, now: float, width: int, ellipsis: str) -> list[Line]:
+    """Sentences; of those that do not fit, the beginning."""
+    sentences: list[tuple[str, str]] = []
+    if fleet.trouble:
+        since = time.strftime("%H:%M:%S", time.localtime(fleet.trouble.since))
+        lasting = f"since {since} ({format_duration(now - fleet.trouble.since)})"
+        shown = f", figures of {time.strftime('%H:%M:%S', time.localtime(fleet.time))}" if fleet.time else ""
+        sentences.append((f"No answer {lasting}{shown}: {fleet.trouble.text}", "alarm"))
+    elif not fleet.time:
+        sentences.append((f"Asking {fleet.server} ...", "dim"))
+    if words := found_words(fleet):
+        sentences.append((f"Told by {words}.", "dim"))
+    sentences += [(sentence, "dim") for sentence in missing(fleet)]
+    lines = [line for words, role in sentences for line in paragraph(words, max(10, width), role)]
+    if len(lines) > LINES_AT_MOST:
+        (text, role), *_ = lines[LINES_AT_MOST - 1]
+        lines = [*lines[: LINES_AT_MOST - 1], ((fit(f"{text} {ellipsis}", width), role),)]
+    return lines

@@ -1,0 +1,217 @@
+"""The screen of many machines: one table whose groups fold, and what stands above it."""
+
+from __future__ import annotations
+
+import sys
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+
+from gputui.explain.filtering import compared_fields, parse_filter
+from gputui.explain.fleet.missing import NOBODY
+from gputui.model.fleet.attention import FleetAttention
+from gputui.model.fleet.exporters import Exporter
+from gputui.model.fleet.fleet import Fleet
+from gputui.model.fleet.parts import Place
+from gputui.model.machine.snapshot import Attention
+from gputui.model.nodes import can_be_node
+from gputui.ui.bindings import FINDINGS_BINDING
+from gputui.ui.drawing.fleet.columns import FLEET_COLUMNS
+from gputui.ui.drawing.fleet.fields import FLEET_FIELDS
+from gputui.ui.drawing.fleet.head import draw_fleet_notes
+from gputui.ui.drawing.fleet.rows import FLEET_ORDERS, FleetRow, FleetView, RowKind
+from gputui.ui.drawing.fleet.tree import fleet_rows
+from gputui.ui.drawing.line import Line
+from gputui.ui.screens.fleet.visit import visit, visit_words
+from gputui.ui.screens.table import TableScreen
+from gputui.ui.widgets.filter_line import FilterLine
+from gputui.ui.widgets.fleet_table import FleetTable
+from gputui.ui.widgets.listing import Listing
+from gputui.ui.widgets.painted import Notes
+
+HISTORY_FROM_WIDTH = next(column.from_width for column in FLEET_COLUMNS if column.name == "history")
+FOLDS = (RowKind.CLUSTER, RowKind.NODE, RowKind.JOB)
+NO_JOBS = "There are no jobs: gputui export, which tells of them, runs on no node, or no process has a job."
+NO_NODES = "There is no node with a GPU."
+
+
+class FleetScreen(TableScreen):
+    """Clusters, nodes, GPUs and processes, or jobs with their processes."""
+
+    KEY_GROUPS: ClassVar[dict[str, str]] = {"fleet": "Many machines"}
+
+    ORDERS = FLEET_ORDERS
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "enter", "open", "Open", id="list.open", tooltip="run gputui on the node, attach to the process, or fold"
+        ),
+        Binding(
+            "space,right",
+            "fold",
+            "Fold",
+            key_display="space",
+            id="fleet.fold",
+            tooltip="show what is below, or hide it",
+        ),
+        Binding(
+            "left", "close", "Close", show=False, id="fleet.close", tooltip="hide what is here, or below the line above"
+        ),
+        Binding("t", "jobs", "Jobs", id="fleet.jobs", tooltip="jobs with their processes, or nodes with their GPUs"),
+        Binding("escape", "clear", "Clear", show=False, id="processes.clear", tooltip="clear the filter"),
+        FINDINGS_BINDING,
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._view = FleetView()
+        self._made_of: tuple[object, ...] = ()
+
+    def compose_body(self) -> ComposeResult:
+        """The widgets from top to bottom."""
+        yield Notes(self._draw_notes, id="notes")
+        yield FleetTable(self.monitor.appearance, id="fleet")
+        yield FilterLine(self.hint, "words, or an expression: util<10 and mem>100GiB")
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.query_one(FleetTable).focus()
+
+    @property
+    def _fleet(self) -> Fleet:
+        return self.monitor.snapshot.fleet or Fleet("")
+
+    def draw(self) -> None:
+        """Hand over the newest answers; rows are made only of what is new."""
+        self.query_one(Notes).redraw()
+        fleet = self._fleet
+        made_of = (*(id(part) for part in fleet[: Fleet._fields.index("trouble")]), self._view)
+        if made_of == self._made_of:
+            return
+        self._made_of = made_of
+        table = self.query_one(FleetTable)
+        table.set_view(self._view, self._why_none(fleet))
+        table.set_entries(fleet_rows(fleet, self._view, self.monitor.appearance))
+
+    def attention(self) -> Attention:
+        """The open nodes and jobs that are on screen."""
+        rows = self.query_one(FleetTable).on_screen if self.is_mounted else ()
+        opened = self._view.toggled
+        nodes = {row.place for row in rows if row.place and (RowKind.NODE, row.place) in opened}
+        jobs = {row.job for row in rows if row.job and (RowKind.JOB, row.job) in opened}
+        graphs = {row.place for row in rows if row.kind is RowKind.NODE and row.place}
+        is_wide = self.size.width >= HISTORY_FROM_WIDTH
+        by_job = self._view.is_by_job
+        wanted = FleetAttention(
+            frozenset(() if by_job else nodes),
+            frozenset(jobs if by_job else ()),
+            by_job,
+            frozenset(graphs if is_wide and not by_job else ()),
+        )
+        return Attention(fleet=wanted)
+
+    def on_resize(self) -> None:
+        """Draw for the new size, on which other rows may be visible."""
+        self.call_after_refresh(self.update_from_monitor)
+        self.monitor.attend()
+
+    @on(FleetTable.Scrolled)
+    def _scrolled(self) -> None:
+        self.monitor.attend()
+
+    @property
+    def sorting(self) -> FleetView:
+        return self._view
+
+    def sort_as(self, order: str, *, is_reversed: bool) -> None:
+        self._view = self._view._replace(order=order, is_reversed=is_reversed)
+
+    def hint(self, text: str) -> str:
+        parse_filter(text, FLEET_FIELDS)
+        rows = fleet_rows(self._fleet, self._view._replace(predicate=None), self.monitor.appearance)
+        for name in compared_fields(text, FLEET_FIELDS):
+            if rows and all(FLEET_FIELDS.by_name[name](row) is None for row in rows):
+                return f"Nothing here has a value for {name}: processes are known once their node is open."
+        return ""
+
+    def apply_filter(self, text: str) -> None:
+        predicate = parse_filter(text, FLEET_FIELDS)
+        self._view = self._view._replace(predicate=predicate, filter_text=text.strip())
+        self.monitor.state = self.monitor.state._replace(filter_text=text.strip())
+        self.update_from_monitor()
+
+    def action_clear(self) -> None:
+        """Clear the filter."""
+        if self._view.filter_text:
+            self.apply_filter("")
+
+    def action_jobs(self) -> None:
+        """Jobs in place of nodes, or nodes in place of jobs."""
+        self._change(is_by_job=not self._view.is_by_job)
+
+    def action_fold(self) -> None:
+        """Show or hide what lies below the row under the cursor."""
+        row = self.query_one(FleetTable).current
+        if row is not None and row.kind in FOLDS:
+            self._change(toggled=self._view.toggled ^ {row.key})
+
+    def action_close(self) -> None:
+        """Hide what lies below this row, or else go to the row that it lies below."""
+        table = self.query_one(FleetTable)
+        row = table.current
+        if row is None:
+            return
+        if row.is_open:
+            self._change(toggled=self._view.toggled ^ {row.key})
+            return
+        above = [other for other in table.entries[: table.entries.index(row)] if other.depth < row.depth]
+        if above:
+            table.move_to(above[-1].key)
+
+    def _change(self, **parts: object) -> None:
+        self._view = self._view._replace(**parts)  # type: ignore[arg-type]
+        self.update_from_monitor()
+        self.monitor.attend()
+
+    @on(Listing.Chosen)
+    def _chosen(self, message: Listing.Chosen) -> None:
+        row = message.entry
+        if not isinstance(row, FleetRow):
+            return
+        if row.place is None:
+            self.action_fold()
+        elif self.monitor.snapshot.is_demo:
+            self.monitor.say(f"This is a demonstration: there is no machine {row.place.node}.", is_error=False)
+        elif row.holding is not None:
+            self._visit(row.place, [sys.executable, "-m", "gputui", "attach", f"{row.place.node}:{row.holding.pid}"])
+        elif can_be_node(row.place.node):
+            self._visit(row.place, visit_words(row.place.node))
+        else:
+            self.monitor.say(f"{row.place.node} is no name for ssh: the label `node` can give the node one.")
+
+    def _visit(self, place: Place, words: list[str]) -> None:
+        sentence = visit(self.app, place.node, words)
+        if sentence:
+            self.monitor.say(sentence)
+
+    def show_node(self, place: Place) -> None:
+        """Put the cursor on a node."""
+        cluster = (RowKind.CLUSTER, place.cluster)
+        self._change(is_by_job=False, toggled=self._view.toggled - {cluster})
+        self.query_one(FleetTable).move_to((RowKind.NODE, place))
+
+    def _why_none(self, fleet: Fleet) -> str:
+        if not fleet.scrape_interval_s:
+            return ""
+        if self._view.is_by_job:
+            is_ours = any(found.exporter is Exporter.GPUTUI for found in fleet.found)
+            return "" if fleet.jobs is None and is_ours else NO_JOBS
+        return NO_NODES if fleet.found else NOBODY
+
+    def _draw_notes(self, width: int) -> list[Line]:
+        if not self.is_mounted:
+            return []
+        ellipsis = self.monitor.appearance.glyphs.ellipsis
+        return draw_fleet_notes(self._fleet, self.monitor.snapshot.time, width, ellipsis)

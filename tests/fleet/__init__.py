@@ -1,0 +1,1 @@
+"""Many machines: `gputui fleet` beside a real Prometheus."""

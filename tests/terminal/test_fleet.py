@@ -1,0 +1,46 @@
+"""From the table of many machines to a node and back: ssh gets the terminal, and the table is as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.fleet.bad_servers import Request, result, serving
+from tests.terminal.conftest import GPUTUI, Open
+
+NODES = [({"instance": f"{name}:10836", "gputui_node": name, "gputui_quantity": "count"}, 8.0) for name in ("n1", "n2")]
+SSH = """#!/bin/sh
+echo "ssh was run with: $1 $2 $3"
+read answer
+exit $answer
+"""
+
+
+def answers(request: Request) -> None:
+    """The same to each query; the names are those of gputui's exporter."""
+    is_names = "__name__" in request.query()
+    body = b'{"status": "success", "data": ["gputui_device_info"]}' if is_names else result(*NODES)
+    request.reply(body)
+
+
+def test_enter_gives_the_terminal_to_ssh_and_takes_it_back(terminal: Open, tmp_path: Path) -> None:
+    ssh = tmp_path / "bin" / "ssh"
+    ssh.parent.mkdir()
+    ssh.write_text(SSH)
+    ssh.chmod(0o755)
+    with serving(answers) as address:
+        path = f"PATH={ssh.parent}:$PATH"
+        session = terminal(f"{path} exec {GPUTUI} fleet --prometheus {address}")
+        session.wait_for("[+] n2")
+        session.send("j\r")
+        session.wait_for("ssh was run with: -t -- n2")
+        assert not session.modes[1049]  # the shell's screen
+        session.screen.reset()
+        session.send("0\n")
+        session.wait_for("[+] n1")
+        assert session.modes[1049]
+        session.send("\r")  # the cursor is where it was
+        session.wait_for("ssh was run with: -t -- n2")
+        session.send("127\n")
+        session.wait_for("n2 has no gputui. Install it there")
+        session.send("q")
+        assert session.end() == 0
