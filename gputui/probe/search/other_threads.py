@@ -1,0 +1,86 @@
+"""The variables of the threads beyond the first: in each look those that led to something, then the others in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import chain
+
+from gputui.probe.objects.stacks import Namespace, RunningFrame, ThreadStack, namespaces_of, with_variables
+from gputui.probe.objects.threads import FRAME_STEPS, Threads
+from gputui.probe.pace.meter import Meter
+from gputui.probe.pace.turns import Turns
+from gputui.probe.search.search import VariableSearch
+
+THREADS_AT_ONCE = 8
+REST = 8
+"""For how many searches a thread that led to nothing is passed over."""
+LABELS_AT_MOST = 64
+"""Of one thread."""
+
+
+class OtherThreads:
+    """Belongs to one process; knows threads by the interpreter's numbers of them."""
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+        self._labels: dict[int, frozenset[str]] = {}
+        """What the tensors are called that a thread led to, of each that led to something."""
+        self._rests: dict[int, int] = {}
+        """Until which search the others are passed over."""
+        self._number = 0
+        self.unread_labels: frozenset[str] = frozenset()
+        """Of tensors to which threads led that this search had no time for."""
+
+    def search(
+        self, search: VariableSearch, threads: list[ThreadStack], files: Mapping[str, str], meter: Meter
+    ) -> list[Namespace]:
+        """Search the variables of these threads as far as there is time; returns those in which something was found."""
+        self._number += 1
+        idents = {thread.ident for thread in threads}
+        self._labels = {ident: labels for ident, labels in self._labels.items() if ident in idents}
+        self._rests = {ident: until for ident, until in self._rests.items() if ident in idents}
+        leading = [thread for thread in threads if thread.ident in self._labels]
+        due = [thread for thread in threads if thread.ident not in self._labels and self._is_due(thread.ident)]
+        seen: set[int] = set()
+        unread = dict(self._labels)
+        found: list[Namespace] = []
+        for what, some in (("leading threads", leading), ("threads", due)):
+            for together in self._turns.in_turn(what, some, meter, THREADS_AT_ONCE):
+                steps = FRAME_STEPS * sum(len(thread.frames) for thread in together)
+                if meter.spend(steps):
+                    found += self._read(search, together, files, seen, meter)
+                    for thread in () if meter.is_over else together:
+                        unread.pop(thread.ident, None)
+        self.unread_labels = frozenset(chain.from_iterable(unread.values()))
+        return found
+
+    def known(self, threads: Threads) -> list[RunningFrame]:
+        """The frames of the first threads, and of the others that led to something."""
+        frames = [frame for ident, frames in threads.others if ident in self._labels for frame in frames]
+        return [*threads.running, *with_variables(frames)]
+
+    def _is_due(self, ident: int) -> bool:
+        return self._rests.get(ident, 0) <= self._number
+
+    def _read(
+        self,
+        search: VariableSearch,
+        threads: list[ThreadStack],
+        files: Mapping[str, str],
+        seen: set[int],
+        meter: Meter,
+    ) -> list[Namespace]:
+        running = with_variables([frame for _, frames in threads for frame in frames])
+        found: list[Namespace] = []
+        for ident, frames in threads:
+            spaces = namespaces_of(files, [running.pop(0) for _ in frames], seen)
+            finds, tensors = search.finds, len(search.tensors)
+            search.search(spaces, meter)
+            if search.finds > finds:
+                found += spaces
+                labels = (named.label for named in search.tensors[tensors:][:LABELS_AT_MOST])
+                self._labels[ident] = frozenset(labels)
+            elif not meter.is_over:
+                self._labels.pop(ident, None)
+                self._rests[ident] = self._number + REST + (ident >> 12) % REST  # so that not all end in the same look
+        return found
