@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Mapping
 from functools import partial
-from itertools import chain, compress, repeat
+from itertools import accumulate, chain, compress, count, repeat
 from opcode import opmap
-from operator import attrgetter, not_
+from operator import attrgetter
 from types import (
     CodeType,
     FrameType,
@@ -215,11 +216,12 @@ def thread_stacks() -> list[ThreadStack]:
     tops: dict[int, FrameType | None] = dict(current_frames())
     tops[get_ident()] = frame_of_the_program()
     found = stacks(tops.values())
+    idents = list(map(id, map(_globals_of, chain.from_iterable(found))))
     modules = by_id(map(_globals_of, chain.from_iterable(found)))
     own = {ident for ident, module in modules.items() if plain.text_in(module, "__name__").startswith(PROBE)}
-    idents = map(map, repeat(id), map(map, repeat(_globals_of), found))
-    for frames in list(compress(found, map(not_, map(own.isdisjoint, idents)))):
-        frames[:] = [frame for frame in frames if not is_of_probe(frame)]
+    ends = list(accumulate(map(len, found)))
+    for number in {bisect_right(ends, place) for place in compress(count(), map(own.__contains__, idents))}:
+        found[number] = [frame for frame in found[number] if not is_of_probe(frame)]
     deque(map(list.reverse, found), maxlen=0)
     return list(map(partial(tuple.__new__, ThreadStack), zip(tops, found)))
 

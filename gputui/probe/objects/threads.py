@@ -7,8 +7,8 @@ What has to be known of all of them is asked in calls of C: a program may have t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain, repeat
-from operator import attrgetter
+from itertools import accumulate, chain, repeat
+from operator import attrgetter, getitem
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -62,7 +62,9 @@ def threads_now() -> Threads:
     return Threads(with_variables([frame for _, frames in first for frame in frames]), others)
 
 
-def _instructions(stacks: list[list[FrameType]]) -> Iterator[tuple[int, ...]]:
+def _instructions(stacks: list[list[FrameType]]) -> Iterator[tuple[tuple[int, int], ...]]:
     """Where each function on each stack is; the ids of code that runs are those of no other."""
-    codes = map(map, repeat(id), map(map, repeat(_code_of), stacks))
-    return map(tuple, map(chain, codes, map(map, repeat(_last_instruction_of), stacks)))
+    frames = list(chain.from_iterable(stacks))
+    places = list(zip(map(id, map(_code_of, frames)), map(_last_instruction_of, frames)))
+    ends = list(accumulate(map(len, stacks)))
+    return map(tuple, map(getitem, repeat(places), map(slice, [0, *ends], ends)))

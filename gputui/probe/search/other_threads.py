@@ -12,6 +12,8 @@ from gputui.probe.pace.turns import Turns
 from gputui.probe.search.search import VariableSearch
 
 THREADS_AT_ONCE = 8
+LEADING_SHARE = 0.5
+"""Of the time for all: the rest is for threads that may lead to something by now."""
 REST = 8
 """For how many searches a thread that led to nothing is passed over."""
 LABELS_AT_MOST = 64
@@ -44,12 +46,13 @@ class OtherThreads:
         seen: set[int] = set()
         unread = dict(self._labels)
         found: list[Namespace] = []
-        for what, some in (("leading threads", leading), ("threads", due)):
-            for together in self._turns.in_turn(what, some, meter, THREADS_AT_ONCE):
+        of_leading = meter.part(LEADING_SHARE) if due else meter
+        for what, some, part in (("leading threads", leading, of_leading), ("threads", due, meter)):
+            for together in self._turns.in_turn(what, some, part, THREADS_AT_ONCE):
                 steps = FRAME_STEPS * sum(len(thread.frames) for thread in together)
-                if meter.spend(steps):
-                    found += self._read(search, together, files, seen, meter)
-                    for thread in () if meter.is_over else together:
+                if part.spend(steps):
+                    found += self._read(search, together, files, seen, part)
+                    for thread in () if part.is_over else together:
                         unread.pop(thread.ident, None)
         self.unread_labels = frozenset(chain.from_iterable(unread.values()))
         return found
