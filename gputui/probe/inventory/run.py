@@ -89,7 +89,7 @@ class InventoryRun:
             ask_pinned_from_bytes=_ask_pinned_from_bytes(torch, is_scan=is_scan),
             earlier={} if is_scan else memory.entries,
         )
-        self._at_rest = AtRest(torch)
+        self._at_rest = AtRest(torch, threads)
         self._gradients = GradientReader(torch, self._at_rest)
         self._model_states = ModelStates(
             torch,

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from bisect import bisect_right
-from collections import deque
 from collections.abc import Iterable, Mapping
-from functools import partial
-from itertools import accumulate, chain, compress, count, repeat
+from itertools import chain, compress, repeat
 from opcode import opmap
 from operator import attrgetter
 from types import (
@@ -55,13 +52,6 @@ class RunningFrame(NamedTuple):
     variables: dict[str, Any]
 
 
-class ThreadStack(NamedTuple):
-    """A thread by the interpreter's number of it; its frames from the outermost inwards, without the probe's own."""
-
-    ident: int
-    frames: list[FrameType]
-
-
 _code_of, _globals_of = attrgetter("f_code"), attrgetter("f_globals")
 _TYPES_WITHOUT_DATA = (
     *(FunctionType, property, staticmethod, classmethod, GetSetDescriptorType, MemberDescriptorType),
@@ -75,7 +65,7 @@ PACKAGES = ("site-packages", "dist-packages")
 
 def running() -> list[RunningFrame]:
     """Every thread's frames from the outermost inwards, without the probe's own."""
-    return with_variables([frame for _, frames in thread_stacks() for frame in frames])
+    return with_variables([frame for frames in stacks_by_thread().values() for frame in of_the_program(frames)])
 
 
 def with_variables(frames: list[FrameType]) -> list[RunningFrame]:
@@ -140,17 +130,17 @@ def _may_hold_data(namespace: Mapping[str, Any]) -> bool:
 def another_thread_is_in_backward() -> bool:
     """Whether another thread waits for PyTorch's backward pass, which changes the graph meanwhile."""
     me = get_ident()
-    return _are_in_backward(top for thread, top in current_frames().items() if thread != me)
+    return are_in_backward(stacks([top for thread, top in current_frames().items() if thread != me]))
 
 
 def is_in_backward(top: FrameType) -> bool:
     """Whether the stack with this innermost frame waits for PyTorch's backward pass."""
-    return _are_in_backward((top,))
+    return are_in_backward([stack(top)])
 
 
-def _are_in_backward(tops: Iterable[FrameType]) -> bool:
-    """Whether one of these does: each function and each module is asked for its name once."""
-    frames = list(chain.from_iterable(stacks(tops)))
+def are_in_backward(found: Iterable[list[FrameType]]) -> bool:
+    """Whether one of these stacks does: each function and each module is asked for its name once."""
+    frames = list(chain.from_iterable(found))
     names = map(attrgetter("co_name"), by_id(map(_code_of, frames)).values())
     modules = by_id(map(_globals_of, frames)).values()
     return "_engine_run_backward" in map(plain.text, names) or "torch.autograd" in (
@@ -208,22 +198,19 @@ def _is_dead(value: object) -> bool:
     return issubclass(type(value), ref) and ref.__call__(value) is None  # type: ignore[arg-type]
 
 
-def thread_stacks() -> list[ThreadStack]:
-    """The stacks of all threads.
+def stacks_by_thread() -> dict[int, list[FrameType]]:
+    """The frames of all threads from the innermost outwards, the probe's among them, but for those of this look.
 
     No variable here may hold this function's own frame: that cycle would stay until a garbage collection.
     """
     tops: dict[int, FrameType | None] = dict(current_frames())
     tops[get_ident()] = frame_of_the_program()
-    found = stacks(tops.values())
-    idents = list(map(id, map(_globals_of, chain.from_iterable(found))))
-    modules = by_id(map(_globals_of, chain.from_iterable(found)))
-    own = {ident for ident, module in modules.items() if plain.text_in(module, "__name__").startswith(PROBE)}
-    ends = list(accumulate(map(len, found)))
-    for number in {bisect_right(ends, place) for place in compress(count(), map(own.__contains__, idents))}:
-        found[number] = [frame for frame in found[number] if not is_of_probe(frame)]
-    deque(map(list.reverse, found), maxlen=0)
-    return list(map(partial(tuple.__new__, ThreadStack), zip(tops, found)))
+    return dict(zip(tops, stacks(tops.values())))
+
+
+def of_the_program(frames: list[FrameType]) -> list[FrameType]:
+    """A stack from the outermost frame inwards, without the probe's."""
+    return [frame for frame in reversed(frames) if not is_of_probe(frame)]
 
 
 def frame_of_the_program() -> FrameType | None:

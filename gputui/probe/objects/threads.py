@@ -1,11 +1,13 @@
-"""The threads at one moment: which of them every look reads, and whether one of them is freeing an object.
+"""The threads at one moment: which of them every look reads, and what all of them are doing.
 
 What takes long for each thread (its variables, their names, what they lead to) is done at once for some of them only.
-What has to be known of all of them is asked in calls of C: a program may have thousands of threads.
+What has to be known of all of them is asked of one of those that are at the same instructions of the same functions: a
+program may have thousands of threads, of which most wait for work.
 """
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Iterator
 from itertools import accumulate, chain, repeat
 from operator import attrgetter, getitem
@@ -14,52 +16,75 @@ from typing import Any, NamedTuple
 
 from gputui.probe.guards.originals import get_ident
 from gputui.probe.guards.thread_numbers import main_ident
-from gputui.probe.objects.stacks import RunningFrame, ThreadStack, by_id, is_freeing, thread_stacks, with_variables
+from gputui.probe.objects.stacks import (
+    RunningFrame,
+    are_in_backward,
+    by_id,
+    is_freeing,
+    of_the_program,
+    stacks_by_thread,
+    with_variables,
+)
 from gputui.probe.pace.meter import Meter
 
 AT_ONCE = 16
 """So many threads are read in every look: the calling one, the main one, and those that were started first."""
 FRAME_STEPS = 3
 """How many steps of a look the variables of a frame and their names take."""
-_code_of, _globals_of, _last_instruction_of = attrgetter("f_code"), attrgetter("f_globals"), attrgetter("f_lasti")
+_OF_THREAD = getattr(resource, "RUSAGE_THREAD", 1)
+_code_of, _last_instruction_of = attrgetter("f_code"), attrgetter("f_lasti")
 
 
 class Threads(NamedTuple):
-    """The frames of those that every look reads, and the others, which are read in turns."""
+    """The threads of the program, by the interpreter's numbers of them."""
 
+    here: list[FrameType]
+    """The stack of the calling thread, from the innermost frame outwards; so are the others."""
     running: list[RunningFrame]
-    others: list[ThreadStack]
+    """The program's frames in the threads that every look reads."""
+    others: dict[int, list[FrameType]]
+    """The stacks of those that are read in turns."""
+    different: list[list[FrameType]]
+    """The stacks but for the calling thread's, each that is at the same instructions as another once."""
+    waits: int
+    """How often the calling thread had waited before: as long as that is the same, so is all of this."""
 
     def modules(self) -> list[dict[str, Any]]:
-        """The globals of all functions that run, each once."""
-        others = chain.from_iterable([frames for _, frames in self.others])
-        return list(by_id(map(_globals_of, chain([frame for frame, _ in self.running], others))).values())
+        """The globals of the functions that run, each once."""
+        frames = chain(self.here, chain.from_iterable(self.different))
+        return list(by_id(map(attrgetter("f_globals"), frames)).values())
 
     def are_freeing(self, meter: Meter) -> bool | None:
-        """Whether one runs code for an object that is being freed; None where there is no time to tell.
-
-        Of others that are at the same instructions of the same functions, one is asked.
-        """
+        """Whether one runs code for an object that is being freed; None where there is no time to tell."""
         if is_freeing(self.running):
             return True
-        stacks = [frames for _, frames in self.others]
-        frames = list(chain.from_iterable(dict(zip(_instructions(stacks), stacks)).values()))
-        if frames and not meter.spend(FRAME_STEPS * len(frames)):
-            return None
-        return is_freeing(with_variables(frames))
+        if not self.others:
+            return False
+        frames = list(chain.from_iterable(map(of_the_program, self.different)))
+        return is_freeing(with_variables(frames)) if meter.spend(FRAME_STEPS * len(frames)) else None
+
+    def are_in_backward(self) -> bool:
+        """Whether a thread other than the calling one waits for PyTorch's backward pass."""
+        return are_in_backward(self.different)
 
 
 def threads_now() -> Threads:
-    """The threads of the program."""
-    found = thread_stacks()
-    if len(found) <= AT_ONCE:
-        return Threads(with_variables([frame for _, frames in found for frame in frames]), [])
-    here = get_ident(), main_ident()
-    first = [thread for thread in found if thread.ident in here]
-    others = [thread for thread in reversed(found) if thread.ident not in here]  # the newest is the first one found
-    while others and len(first) < AT_ONCE:
-        first.append(others.pop(0))
-    return Threads(with_variables([frame for _, frames in first for frame in frames]), others)
+    """The threads of the program at this moment."""
+    waits, me = waits_of_this_thread(), get_ident()
+    stacks = stacks_by_thread()
+    elsewhere = [frames for ident, frames in stacks.items() if ident != me]
+    different = list(dict(zip(_instructions(elsewhere), elsewhere)).values())
+    first = {me, main_ident(), *list(stacks)[2 - AT_ONCE :]}  # the newest is the first that is found
+    running = with_variables(
+        [frame for ident, frames in stacks.items() if ident in first for frame in of_the_program(frames)]
+    )
+    others = {ident: frames for ident, frames in stacks.items() if ident not in first}
+    return Threads(stacks[me], running, others, different, waits)
+
+
+def waits_of_this_thread() -> int:
+    """How often the calling thread has given up the processor, as it does to wait for the interpreter."""
+    return resource.getrusage(_OF_THREAD).ru_nvcsw
 
 
 def _instructions(stacks: list[list[FrameType]]) -> Iterator[tuple[tuple[int, int], ...]]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import chain
+from itertools import chain, islice
+from types import FrameType
 
-from gputui.probe.objects.stacks import Namespace, RunningFrame, ThreadStack, namespaces_of, with_variables
+from gputui.probe.objects.stacks import Namespace, RunningFrame, namespaces_of, of_the_program, with_variables
 from gputui.probe.objects.threads import FRAME_STEPS, Threads
 from gputui.probe.pace.meter import Meter
 from gputui.probe.pace.turns import Turns
@@ -34,33 +35,32 @@ class OtherThreads:
         """Of tensors to which threads led that this search had no time for."""
 
     def search(
-        self, search: VariableSearch, threads: list[ThreadStack], files: Mapping[str, str], meter: Meter
+        self, search: VariableSearch, threads: dict[int, list[FrameType]], files: Mapping[str, str], meter: Meter
     ) -> list[Namespace]:
         """Search the variables of these threads as far as there is time; returns those in which something was found."""
         self._number += 1
-        idents = {thread.ident for thread in threads}
-        self._labels = {ident: labels for ident, labels in self._labels.items() if ident in idents}
-        self._rests = {ident: until for ident, until in self._rests.items() if ident in idents}
-        leading = [thread for thread in threads if thread.ident in self._labels]
-        due = [thread for thread in threads if thread.ident not in self._labels and self._is_due(thread.ident)]
+        self._labels = {ident: labels for ident, labels in self._labels.items() if ident in threads}
+        self._rests = {ident: until for ident, until in self._rests.items() if ident in threads}
+        leading = [thread for thread in threads.items() if thread[0] in self._labels]
+        due = [thread for thread in threads.items() if thread[0] not in self._labels and self._is_due(thread[0])]
         seen: set[int] = set()
         unread = dict(self._labels)
         found: list[Namespace] = []
         of_leading = meter.part(LEADING_SHARE) if due else meter
         for what, some, part in (("leading threads", leading, of_leading), ("threads", due, meter)):
             for together in self._turns.in_turn(what, some, part, THREADS_AT_ONCE):
-                steps = FRAME_STEPS * sum(len(thread.frames) for thread in together)
+                steps = FRAME_STEPS * sum(len(frames) for _, frames in together)
                 if part.spend(steps):
                     found += self._read(search, together, files, seen, part)
-                    for thread in () if part.is_over else together:
-                        unread.pop(thread.ident, None)
+                    for ident, _ in () if part.is_over else together:
+                        unread.pop(ident, None)
         self.unread_labels = frozenset(chain.from_iterable(unread.values()))
         return found
 
     def known(self, threads: Threads) -> list[RunningFrame]:
         """The frames of the first threads, and of the others that led to something."""
-        frames = [frame for ident, frames in threads.others if ident in self._labels for frame in frames]
-        return [*threads.running, *with_variables(frames)]
+        leading = [frames for ident, frames in threads.others.items() if ident in self._labels]
+        return [*threads.running, *with_variables(list(chain.from_iterable(map(of_the_program, leading))))]
 
     def _is_due(self, ident: int) -> bool:
         return self._rests.get(ident, 0) <= self._number
@@ -68,15 +68,16 @@ class OtherThreads:
     def _read(
         self,
         search: VariableSearch,
-        threads: list[ThreadStack],
+        threads: list[tuple[int, list[FrameType]]],
         files: Mapping[str, str],
         seen: set[int],
         meter: Meter,
     ) -> list[Namespace]:
-        running = with_variables([frame for _, frames in threads for frame in frames])
+        stacks = [of_the_program(frames) for _, frames in threads]
+        running = iter(with_variables(list(chain.from_iterable(stacks))))
         found: list[Namespace] = []
-        for ident, frames in threads:
-            spaces = namespaces_of(files, [running.pop(0) for _ in frames], seen)
+        for (ident, _), frames in zip(threads, stacks):
+            spaces = namespaces_of(files, list(islice(running, len(frames))), seen)
             finds, tensors = search.finds, len(search.tensors)
             search.search(spaces, meter)
             if search.finds > finds:
