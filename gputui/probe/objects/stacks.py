@@ -141,17 +141,11 @@ def is_in_backward(top: FrameType) -> bool:
 def are_in_backward(found: Iterable[list[FrameType]]) -> bool:
     """Whether one of these stacks does: each function and each module is asked for its name once."""
     frames = list(chain.from_iterable(found))
-    names = map(attrgetter("co_name"), by_id(map(_code_of, frames)).values())
-    modules = by_id(map(_globals_of, frames)).values()
+    names = map(attrgetter("co_name"), plain.by_id(map(_code_of, frames)).values())
+    modules = plain.by_id(map(_globals_of, frames)).values()
     return "_engine_run_backward" in map(plain.text, names) or "torch.autograd" in (
         plain.text_in(module, "__name__") for module in modules
     )
-
-
-def by_id(values: Iterable[Any]) -> dict[int, Any]:
-    """Each of these values once, by its id: hashing one may run code of the program, or take long."""
-    found = list(values)
-    return dict(zip(map(id, found), found))
 
 
 def is_in_backward_here(torch: Torch) -> bool:

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 from gputui.probe.guards.originals import get_ident
 from gputui.probe.guards.thread_numbers import main_ident
+from gputui.probe.objects import plain
 from gputui.probe.objects.stacks import (
     RunningFrame,
     are_in_backward,
-    by_id,
     is_freeing,
     of_the_program,
     stacks_by_thread,
@@ -52,7 +52,7 @@ class Threads(NamedTuple):
     def modules(self) -> list[dict[str, Any]]:
         """The globals of the functions that run, each once."""
         frames = chain(self.here, chain.from_iterable(self.different))
-        return list(by_id(map(attrgetter("f_globals"), frames)).values())
+        return list(plain.by_id(map(attrgetter("f_globals"), frames)).values())
 
     def are_freeing(self, meter: Meter) -> bool | None:
         """Whether one runs code for an object that is being freed; None where there is no time to tell."""

@@ -1,5 +1,6 @@
 """Looks at a program of many threads: what all of them hold is named, and a look does little for each of them."""
 
+import gc
 import sys
 import threading
 import warnings
@@ -14,6 +15,8 @@ from reader_looks import Looks  # noqa: E402
 
 from gputui.probe.looks.stops import empty_look  # noqa: E402
 from gputui.probe.looks.torch_reader import FREEING, MANY_THREADS  # noqa: E402
+from gputui.probe.objects.heap import Heap  # noqa: E402
+from gputui.probe.objects.kinds import TypeClassifier  # noqa: E402
 from gputui.probe.pace.meter import Meter  # noqa: E402
 
 FEW, MANY = 30, 230
@@ -150,6 +153,45 @@ def threads_at_too_many_places_are_not_asked_and_a_sentence_says_so():
         look = empty_look([])
         Looks().reader.read(torch, "walk", look, Meter(60, max_steps=500), may_walk=False)
         assert (look["inventory"], look["problems"]) == (None, [MANY_THREADS])
+
+
+class Switching:
+    """Says what objects are, and before that has another thread run, as the interpreter may in the middle of a stop."""
+
+    def __init__(self, run_another):
+        self._classifier, self._run_another = TypeClassifier(torch), run_another
+
+    def kinds_of(self, values):
+        return self.kinds_of_classes(list(map(type, values)))
+
+    def kinds_of_classes(self, classes):
+        self._run_another()
+        return self._classifier.kinds_of_classes(classes)
+
+
+@check
+def a_tuple_that_another_thread_is_making_is_left_to_it():
+    is_begun, may_end, made = threading.Event(), threading.Event(), []
+
+    def numbers():
+        yield from range(3)
+        is_begun.set()
+        may_end.wait()
+
+    def make():
+        made.append(tuple(numbers()))
+
+    def let_it_end():
+        may_end.set()
+        thread.join()
+
+    gc.disable()  # what is being made stays young
+    thread = threading.Thread(target=make)
+    thread.start()
+    is_begun.wait()
+    Heap(Switching(let_it_end)).young()
+    gc.enable()
+    assert made == [(0, 1, 2)]
 
 
 if __name__ == "__main__":
