@@ -72,7 +72,9 @@ class Heap:
         # through to their ends, as they have the iterators themselves: that cycle would keep all that is young.
         are_finds = map(finds.__contains__, map(id, map(type, _elements(get_objects))))
         for value in list(compress(chain(_elements(get_objects), repeat(None)), are_finds)):
-            found[finds[id(type(value))]].append(value)
+            kind = finds.get(id(type(value)))
+            if kind is not None:  # an audit hook of the program may have run between the two lists
+                found[kind].append(value)
 
     def all(self, meter: Meter, start: int) -> tuple[dict[int, list[Any]], int]:
         """All of them from object number `start` on, by kind, and where the next scan has to go on (0: at the start).

@@ -28,7 +28,7 @@ from gputui.probe.objects.stacks import (
 from gputui.probe.pace.meter import Meter
 
 AT_ONCE = 16
-"""So many threads are read in every look: the calling one, the main one, and those that were started first."""
+"""So many threads are read in every look: those that were started first, beside the calling one and the main one."""
 FRAME_STEPS = 3
 """How many steps of a look the variables of a frame and their names take."""
 _OF_THREAD = getattr(resource, "RUSAGE_THREAD", 1)
@@ -74,7 +74,7 @@ def threads_now() -> Threads:
     stacks = stacks_by_thread()
     elsewhere = [frames for ident, frames in stacks.items() if ident != me]
     different = list(dict(zip(_instructions(elsewhere), elsewhere)).values())
-    first = {me, main_ident(), *list(stacks)[2 - AT_ONCE :]}  # the newest is the first that is found
+    first = {me, main_ident(), *list(stacks)[-AT_ONCE:]}  # the newest is the first that is found
     running = with_variables(
         [frame for ident, frames in stacks.items() if ident in first for frame in of_the_program(frames)]
     )
