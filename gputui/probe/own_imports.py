@@ -15,7 +15,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from types import ModuleType
+    from types import CodeType, ModuleType
     from typing import Any
 
 _FUNCTIONS = (
@@ -163,7 +163,7 @@ class Importer:
         try:
             if is_typing:  # it makes generic classes, for which functions of C look up `typing` there
                 sys.modules["typing"] = module
-            spec.loader.exec_module(module)
+            _execute(spec, module)
         except BaseException:  # whatever ends it: half a module may not stay, and the next import tries again
             sys.modules.pop(name, None)
             raise
@@ -247,6 +247,25 @@ class Importer:
         return not is_known and not (type(origin) is str and any(map(origin.__contains__, (*_SITE, *self._folders))))
 
 
+def _execute(spec: "Any", module: "ModuleType") -> None:  # noqa: ANN401
+    """Run a module; the code of the probe's own is of no file, so that no tracer takes it for the program's."""
+    is_own = not spec.name.startswith(COPIES) and hasattr(spec.loader, "get_code")  # else copied, or from memory
+    code = spec.loader.get_code(spec.name) if is_own else None
+    if code is None:
+        spec.loader.exec_module(module)
+    else:
+        _hide(code, spec.name, is_package=spec.submodule_search_locations is not None)
+        exec(code, _dictionary_of(module))
+
+
+def _hide(code: "CodeType", name: str, *, is_package: bool = False) -> None:
+    """Give code, and what is defined in it, the name that it has in a probe that was put in.
+
+    coverage and others list what runs by its file, and leave out what has none.
+    """
+    sys.modules["_imp"]._fix_co_filename(code, f"<{name.replace('.', '/')}{'/__init__' if is_package else ''}.py>")
+
+
 def builtins_refusal() -> str:
     """Why the probe could not work here: it and the standard library would call the program; "" if it can."""
     return f"the program has replaced Python's own {', '.join(_not_pythons)}" if _not_pythons else ""
@@ -288,4 +307,6 @@ def _is_package(folder: str) -> bool:
     return True
 
 
+if __name__ == f"{OWN}.probe.own_imports":  # else the text runs in a program before anything can be imported there
+    _hide(sys._getframe().f_code, __name__)
 own_import = Importer()

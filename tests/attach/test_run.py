@@ -35,6 +35,33 @@ def script(python: Python) -> Path:
     return path
 
 
+TRACED = """
+    import os, sys, threading
+    seen = set()
+    def trace(frame, event, argument):
+        seen.add(frame.f_code.co_filename)
+    threading.settrace(trace)
+    sys.settrace(trace)
+    import torch
+    torch.ones(1, device="cuda")
+    if not os.fork():
+        os._exit(0)
+    os.wait()
+    sys.settrace(None)
+    print("own", any(name.startswith("<gputui/probe/") for name in seen), flush=True)
+    print("files", [name for name in seen if name.startswith({package!r})], flush=True)
+"""
+
+
+def test_a_tracer_sees_no_file_of_the_probe(cuda_python: Python) -> None:
+    """What runs in the program's threads and cannot be hidden is of no file: coverage reports only the program's."""
+    path = cuda_python._script(TRACED.format(package=f"{REPOSITORY / 'gputui'}/"))
+    child = cuda_python.run([*RUN, "--black-box", "kept", cuda_python.path, "-W", "ignore", path])
+    assert child.expect("own") == "True"
+    assert child.expect("files") == "[]"
+    assert child.ended() == 0
+
+
 FORMS = {
     "a script": ["train.py", "--lr", "1 2"],
     "a module": ["-m", "train", "--lr", "1 2"],

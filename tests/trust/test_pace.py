@@ -21,7 +21,6 @@ LOOKS = scaled(3, 6)
 COUNTED = """
     import os, sys, time
     from gputui.probe.main_thread import pending_call
-    package = pending_call.__file__.partition("/probe/")[0] + os.sep
     turns, at, original = 0, [], pending_call.PendingCall.__bool__
 
     def counted(call):
@@ -29,7 +28,7 @@ COUNTED = """
         return original(call)
 
     def profile(frame, event, argument):
-        if frame.f_code.co_filename.startswith(package):
+        if frame.f_globals["__name__"].startswith("gputui."):
             for _ in range(20):
                 pass
             if event == "return" and frame.f_code.co_name in ("__bool__", "counted"):

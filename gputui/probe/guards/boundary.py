@@ -153,6 +153,6 @@ def _place(error: BaseException) -> str:
     while traceback is not None:
         frame = traceback.tb_frame
         if str(frame.f_globals.get("__name__")).startswith(_OUR_PACKAGE):
-            place = f"{os.path.basename(frame.f_code.co_filename)}:{traceback.tb_lineno}"
+            place = f"{os.path.basename(frame.f_code.co_filename).rstrip('>')}:{traceback.tb_lineno}"
         traceback = traceback.tb_next
     return place

@@ -13,20 +13,20 @@ import gc
 import sys
 from _functools import partial  # type: ignore[import-not-found]  # `functools` and `operator` cost milliseconds
 from _operator import methodcaller
-from itertools import accumulate, compress, repeat, takewhile
+from itertools import accumulate, chain, compress, repeat, takewhile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from types import FrameType
-    from typing import TypeVar
+    from typing import Any, TypeVar
 
     Result = TypeVar("Result")
 
 _COLLECTS_MEANWHILE = sys.version_info[:2] == (3, 11)
 _call = methodcaller("__call__")
 _Frame = type(sys._getframe())
-_caller_of = _Frame.__dict__["f_back"].__get__
+_caller_of: Callable[[Any, Any], Any] = _Frame.__dict__["f_back"].__get__
 
 
 def current_frames() -> dict[int, FrameType]:
@@ -36,10 +36,14 @@ def current_frames() -> dict[int, FrameType]:
 
 def stack(innermost: FrameType | None) -> list[FrameType]:
     """A frame, the one that has called it, and so on."""
-    if innermost is None:
-        return []
-    frames = accumulate(repeat(_Frame), _caller_of, initial=innermost)
-    return _uncollected(partial(list, takewhile(bool, frames)))
+    return stacks((innermost,))[0]
+
+
+def stacks(innermost: Iterable[FrameType | None]) -> list[list[FrameType]]:
+    """The same for each of these frames, all in one call of C: a program may have thousands of threads."""
+    begun = map(chain, zip(tuple(innermost)), repeat(repeat(_Frame)))
+    callers = map(takewhile, repeat(bool), map(accumulate, begun, repeat(_caller_of)))
+    return _uncollected(partial(list, map(list, callers)))
 
 
 def _uncollected(function: Callable[[], Result]) -> Result:

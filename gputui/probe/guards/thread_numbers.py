@@ -40,6 +40,11 @@ def note_first_thread() -> None:
         _main.note()
 
 
+def noted_main_ident() -> int | None:
+    """The interpreter's number of the main thread; None as long as it was not taken there."""
+    return _main.ident
+
+
 def is_main_thread() -> bool:
     """Whether the calling thread is the main one."""
     return bool(get_ident() == main_ident())

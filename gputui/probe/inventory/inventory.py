@@ -13,8 +13,8 @@ from typing import Any
 from gputui.probe.inventory.run import WALK, InventoryRun
 from gputui.probe.main_thread.isolation import isolated
 from gputui.probe.names.memory import Memory
-from gputui.probe.objects import stacks
 from gputui.probe.objects.kinds import forget_passing_classes
+from gputui.probe.objects.threads import Threads, threads_now
 from gputui.probe.objects.torch_types import Torch
 from gputui.probe.pace.meter import Meter
 
@@ -27,14 +27,14 @@ def take_inventory(
     method: str = WALK,
     meter: Meter | None = None,
     memory: Memory | None = None,
-    frames: list[stacks.RunningFrame] | None = None,
+    threads: Threads | None = None,
 ) -> dict[str, Any]:
     """The fields of `gputui.model.attached.tensors.Inventory`, as plain lists, dictionaries, strings and numbers.
 
     `method` is "walk" (variables, modules, optimizers, the autograd graph, young objects: milliseconds) or "scan" (all
     Python objects: a tenth of a second in a large program). What `meter` does not allow is left out: then `is_complete`
     is false, and the next inventory with the same `memory` goes on from there.
-    `frames` are those of all threads, if they were read before. Call it in the main thread, as a pending call, or in
+    `threads` are those of this moment, if they were read before. Call it in the main thread, as a pending call, or in
     another thread while that waits.
     """
     if not all(hasattr(torch, name) for name in NEEDED):
@@ -43,8 +43,7 @@ def take_inventory(
     was_collecting = gc.isenabled()
     gc.disable()  # a collection in the middle would run the program's destructors
     try:
-        own_frames = stacks.running() if frames is None else frames
-        arguments = torch, method, meter or Meter(float("inf")), memory or Memory(), own_frames
+        arguments = torch, method, meter or Meter(float("inf")), memory or Memory(), threads or threads_now()
         return isolated(torch, lambda: InventoryRun(*arguments).result())
     finally:
         forget_passing_classes()

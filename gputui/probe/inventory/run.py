@@ -21,6 +21,7 @@ from gputui.probe.objects.attributes import AttributeReader
 from gputui.probe.objects.frame_variables import can_read_variables
 from gputui.probe.objects.heap import FROZEN, TOO_MANY, Heap
 from gputui.probe.objects.kinds import EXCEPTION, GENERATOR, MODULE, OPTIMIZER, TENSOR, TypeClassifier
+from gputui.probe.objects.threads import Threads
 from gputui.probe.objects.torch_types import Torch
 from gputui.probe.pace.meter import Meter
 from gputui.probe.search import containers, suspended
@@ -59,10 +60,8 @@ KEPT_SHARE = 0.25
 class InventoryRun:
     """Takes one whole inventory; everything it holds is dropped with it."""
 
-    def __init__(
-        self, torch: Torch, method: str, meter: Meter, memory: Memory, frames: list[stacks.RunningFrame]
-    ) -> None:
-        self._frames = frames
+    def __init__(self, torch: Torch, method: str, meter: Meter, memory: Memory, threads: Threads) -> None:
+        self._threads = threads
         self._torch = torch
         self._method = method
         self._meter = meter
@@ -90,7 +89,7 @@ class InventoryRun:
             ask_pinned_from_bytes=_ask_pinned_from_bytes(torch, is_scan=is_scan),
             earlier={} if is_scan else memory.entries,
         )
-        self._at_rest = AtRest(torch)
+        self._at_rest = AtRest(torch, threads)
         self._gradients = GradientReader(torch, self._at_rest)
         self._model_states = ModelStates(
             torch,
@@ -179,7 +178,10 @@ class InventoryRun:
         self._namespaces = [*engine_reader.namespaces(), *self._keepers.variables(self._all_frames(meter))]
         self._read_remembered()
         self._search.search(self._namespaces, meter)
-        self._namespaces += memory.program_modules.search(self._search, self._frames, self._meter.part(MODULES_SHARE))
+        self._namespaces += memory.other_threads.search(self._search, self._threads.others, self._keepers.cells, meter)
+        self._namespaces += memory.program_modules.search(
+            self._search, self._threads.modules(), self._meter.part(MODULES_SHARE)
+        )
         groups = self._objects()
         self._loose = groups[TENSOR]
         self._namespaces += memory.suspended.search(self._search, groups[GENERATOR], self._keepers.cells, meter)
@@ -202,8 +204,9 @@ class InventoryRun:
 
     def _all_frames(self, meter: Meter) -> list[stacks.RunningFrame]:
         """Those that threads run, that asyncio's tasks will go on with, and that a debugger shows."""
-        of_debuggers = suspended.of_debuggers(self._frames, self._attributes)
-        return [*self._frames, *of_debuggers, *suspended.of_tasks(self._frames, meter)]
+        running = self._threads.running
+        of_debuggers = suspended.of_debuggers(running, self._attributes)
+        return [*running, *of_debuggers, *suspended.of_tasks(running, meter)]
 
     def _objects(self) -> dict[int, list[Any]]:
         """Finds among Python's objects, by kind: among all of them for a scan, otherwise among the young ones."""

@@ -23,6 +23,7 @@ from gputui.probe.main_thread import held_signals, process  # held_signals: see 
 from gputui.probe.names.climb_stops import ClimbStops
 from gputui.probe.names.memory import NAMED_WELL, SCAN, Memory
 from gputui.probe.objects import stacks
+from gputui.probe.objects.threads import threads_now
 from gputui.probe.pace.meter import Meter
 from gputui.probe.search.containers import add_graphs
 from gputui.probe.tensors.autograd import Inputs, can_read_saved
@@ -41,6 +42,10 @@ BACKWARD_ENDANGERED = (
 )
 FREEING = (
     "The program was freeing an object at that moment, in which tensors cannot be read safely: look again to see them."
+)
+MANY_THREADS = (
+    "The program has so many threads that to see whether one of them is freeing an object, in which tensors cannot be"
+    " read safely, takes longer than a stop may: `--pause` sets how long that is."
 )
 
 
@@ -80,14 +85,17 @@ class TorchReader:
         problems = look["problems"]
         self.read_map(torch, look, has_map=has_map, may_walk=may_walk)
         self._memory.requested_bytes = _requested_bytes(look)
-        frames = stacks.running() if method else []
-        if stacks.is_freeing(frames):
+        threads = threads_now() if method else None
+        are_freeing = threads.are_freeing(meter) if threads is not None else False
+        if are_freeing is None:
+            problems.append(MANY_THREADS)
+        elif are_freeing:
             problems.append(FREEING)
         elif method and not in_main_thread and _is_backward_endangered(torch):
             problems.append(BACKWARD_ENDANGERED)
         elif method:
             look["inventory"] = attempt(
-                "Tensors", problems, inventory.take_inventory, torch, method, meter, self._memory, frames
+                "Tensors", problems, inventory.take_inventory, torch, method, meter, self._memory, threads
             )
         if look["inventory"] is not None:
             after = device_statistics(torch, problems)

@@ -16,7 +16,7 @@ from typing import Any
 
 from gputui.probe.guards.boundary import MAIN_THREAD
 from gputui.probe.guards.thread_frames import current_frames, stack
-from gputui.probe.guards.thread_numbers import note_main_thread
+from gputui.probe.guards.thread_numbers import note_main_thread, noted_main_ident
 from gputui.probe.main_thread.untraced import UntracedCall
 
 FRAMES = 100
@@ -56,7 +56,7 @@ class PendingCall:
 
         Told from the stack, because a profiler may still run at the end of `__bool__`, after its last statement.
         """
-        return not self._is_queued and not any(map(_is_inside, current_frames().values()))
+        return not self._is_queued and not any(map(_is_inside, _where_it_may_run()))
 
     def request(self, function: Callable[[], None]) -> bool:
         """Have `function` run once, soon, instead of one still waiting; False if the interpreter's queue is full."""
@@ -104,6 +104,12 @@ def _need_room(frames: int) -> None:
     """Raise RecursionError unless so many more functions can call each other: a look must not fail half-way."""
     if frames:
         _need_room(frames - 1)
+
+
+def _where_it_may_run() -> list[FrameType]:
+    """The innermost frame of the main thread, or of all threads as long as that is not known for certain."""
+    main = noted_main_ident()
+    return [frame for ident, frame in current_frames().items() if main is None or ident == main]
 
 
 def _is_inside(innermost: FrameType) -> bool:

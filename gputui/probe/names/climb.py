@@ -15,7 +15,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from itertools import compress, repeat
+from itertools import chain, compress, repeat
 from operator import is_
 from types import FrameType, ModuleType
 from typing import Any, NamedTuple
@@ -30,8 +30,7 @@ from gputui.probe.names.cycles import (
 )
 from gputui.probe.objects import plain
 from gputui.probe.objects.handles import Handle, handle_of, objects_of
-from gputui.probe.objects.stacks import is_of_probe
-from gputui.probe.objects.stacks import running as running_frames
+from gputui.probe.objects.stacks import is_of_probe, stacks_by_thread
 from gputui.probe.objects.torch_types import AnyObject, Tensor, Torch
 from gputui.probe.search.keepers import CYCLE, GRADIENT_GRAPH
 from gputui.probe.search.variables import NamedValue
@@ -220,7 +219,7 @@ class Climb:
         A hundred are no rarity where an exception was caught while modules imported one another.
         """
         self._has_new_frames = False
-        running = {id(frame) for frame, _ in running_frames()}
+        running = set(map(id, chain.from_iterable(stacks_by_thread().values())))
         called: dict[int, list[FrameType]] = {}
         objects = gc.get_objects()
         for frame in compress(objects, map(is_, map(type, objects), repeat(FrameType))):

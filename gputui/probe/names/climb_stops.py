@@ -9,9 +9,9 @@ from time import thread_time
 
 from gputui.probe.main_thread.isolation import isolated
 from gputui.probe.names.memory import Memory
-from gputui.probe.objects import stacks
 from gputui.probe.objects.attributes import AttributeReader
 from gputui.probe.objects.kinds import TypeClassifier, forget_passing_classes
+from gputui.probe.objects.threads import threads_now
 from gputui.probe.objects.torch_types import Torch
 from gputui.probe.pace.budget import LEARNED_FROM, LISTING_MS
 from gputui.probe.search.keepers import Keepers
@@ -56,7 +56,7 @@ def _climb(torch: Torch, memory: Memory) -> None:
 def _known_values(memory: Memory, attributes: AttributeReader) -> dict[int, NamedValue]:
     """The values of the program's variables, and the modules to which these lead, by id; the first name counts."""
     known: dict[int, NamedValue] = {}
-    for where, _, variables, _ in Keepers(attributes).variables(stacks.running()):
+    for where, _, variables, _ in Keepers(attributes).variables(memory.other_threads.known(threads_now())):
         for name, value in variables.items():
             known.setdefault(id(value), NamedValue(None, name, where))
     for module in memory.trees.named:

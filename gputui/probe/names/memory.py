@@ -16,6 +16,7 @@ from gputui.probe.names.remembered import Collection, Remembered
 from gputui.probe.pace.turns import Turns
 from gputui.probe.search.keepers import EXCEPTIONS, LOST_EXCEPTION
 from gputui.probe.search.modules import ModuleTrees
+from gputui.probe.search.other_threads import OtherThreads
 from gputui.probe.search.program_modules import ProgramModules
 from gputui.probe.search.rests import SearchMemory
 from gputui.probe.search.suspended import Suspended
@@ -58,6 +59,7 @@ class Memory:
         self.owned = OwnedMemory(self.turns)
         self.program_modules = ProgramModules()
         self.suspended = Suspended()
+        self.other_threads = OtherThreads(self.turns)
         self.climb = Climb()
         self.remembered = Remembered()
         self.nameless = Nameless()
@@ -131,13 +133,14 @@ class Memory:
         unnamed: dict[int, Block] = {}
         loose = {address: storage["size_bytes"] for address, storage in found.items() if _is_loose(storage)}
         workspaces: dict[tuple[int, int], dict[int, Block]] = defaultdict(dict)
+        unread = self.other_threads.unread_labels
         for device, addresses, size_bytes, requested_bytes in live_blocks(described_map, _BLOCKS_IN_TURN):
             allocated_bytes += sum(size_bytes)
             is_new = list(map(not_, map(found.__contains__, addresses)))
             for address, requested in compress(zip(addresses, requested_bytes), is_new):
                 storage = earlier.get(address)
                 is_there = storage is not None and (storage["device"], storage["size_bytes"]) == (device, requested)
-                if storage is not None and is_there and _may_stay(storage):
+                if storage is not None and is_there and (_may_stay(storage) or storage["owner"] in unread):
                     found[address] = storage
                     storages.append(storage)
                 elif (device, requested) not in known_sizes:

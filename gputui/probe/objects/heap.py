@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import gc
 import sys
-from itertools import compress
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain, compress, repeat
+from operator import methodcaller
 from typing import Any
 
+from gputui.probe.objects import plain
 from gputui.probe.objects.kinds import EXCEPTION, GENERATOR, MODULE, OPTIMIZER, TENSOR, TypeClassifier
 from gputui.probe.pace.meter import Meter
 
@@ -30,6 +34,14 @@ TOO_MANY = (
 )
 
 
+_call = methodcaller("__call__")
+
+
+def _elements(get_objects: Callable[[], list[Any]]) -> Iterator[Any]:
+    """What this function of C lists when it is asked for the first one; nothing holds the list any longer then."""
+    return chain.from_iterable(map(_call, (get_objects,)))
+
+
 class Heap:
     """Finds tensors, modules, exceptions, generators and optimizers among Python's objects."""
 
@@ -41,9 +53,28 @@ class Heap:
     def young(self) -> dict[int, list[Any]]:
         """Those made lately, by kind: the intermediate results of a step are among them."""
         thresholds = gc.get_threshold()
-        newest = gc.get_objects(generation=0) if gc.get_count()[0] <= YOUNG_AT_MOST else []
-        older = gc.get_objects(generation=1) if thresholds[0] * thresholds[1] <= YOUNG_AT_MOST else []
-        return self._by_kind((newest + older)[:YOUNG_AT_MOST])
+        found = self._by_kind([])
+        for generation, objects in enumerate((gc.get_count()[0], thresholds[0] * thresholds[1])):
+            if objects <= YOUNG_AT_MOST:
+                self._add_young(found, partial(gc.get_objects, generation=generation))
+        return found
+
+    def _add_young(self, found: dict[int, list[Any]], get_objects: Callable[[], list[Any]]) -> None:
+        """Add the finds among what this function lists, holding none of the others between two calls of C.
+
+        Another thread may be in the middle of making a tuple, as in `tuple(row for row in rows)`: Python raises
+        SystemError there if anything else refers to it by the time it is full.
+        """
+        classes = plain.by_id(list(map(type, _elements(get_objects)))[:YOUNG_AT_MOST])
+        kinds = dict(zip(classes, self._classifier.kinds_of_classes(list(classes.values()))))
+        finds = {ident: kind for ident, kind in kinds.items() if kind in found}
+        # No other thread runs in between: both list the same, the second one also the list of the first. Both are gone
+        # through to their ends, as they have the iterators themselves: that cycle would keep all that is young.
+        are_finds = map(finds.__contains__, map(id, map(type, _elements(get_objects))))
+        for value in list(compress(chain(_elements(get_objects), repeat(None)), are_finds)):
+            kind = finds.get(id(type(value)))
+            if kind is not None:  # an audit hook of the program may have run between the two lists
+                found[kind].append(value)
 
     def all(self, meter: Meter, start: int) -> tuple[dict[int, list[Any]], int]:
         """All of them from object number `start` on, by kind, and where the next scan has to go on (0: at the start).

@@ -144,7 +144,10 @@ class TypeClassifier:
 
     def kinds_of(self, values: Iterable[AnyObject]) -> list[int]:
         """The kind of each of these values."""
-        classes = list(map(type, values))
+        return self.kinds_of_classes(list(map(type, values)))
+
+    def kinds_of_classes(self, classes: list[type]) -> list[int]:
+        """The kind of the values of each of these classes."""
         if plain.are_plain(classes):
             return list(map(_kinds.plain.__getitem__, classes))
         idents = list(map(id, classes))

@@ -128,3 +128,9 @@ def key_text(key: AnyObject) -> str:
 def is_one_of(cls: type, others: tuple[type, ...]) -> bool:
     """Whether a class is one of these; `in` would compare it by its metaclass."""
     return any(map(is_, repeat(cls), others))
+
+
+def by_id(values: Iterable[Any]) -> dict[int, Any]:
+    """Each of these values once, by its id: hashing one may run code of the program, or take long."""
+    found = list(values)
+    return dict(zip(map(id, found), found))

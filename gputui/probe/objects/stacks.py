@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
-from itertools import compress, repeat
+from collections.abc import Iterable, Mapping
+from itertools import chain, compress, repeat
 from opcode import opmap
+from operator import attrgetter
 from types import (
     CodeType,
     FrameType,
@@ -19,7 +20,7 @@ from typing import Any, NamedTuple
 from weakref import ref
 
 from gputui.probe.guards.originals import get_ident
-from gputui.probe.guards.thread_frames import current_frames, stack
+from gputui.probe.guards.thread_frames import current_frames, stack, stacks
 from gputui.probe.objects import plain
 from gputui.probe.objects.frame_variables import CO_OPTIMIZED, variables_of
 from gputui.probe.objects.torch_types import Torch
@@ -51,6 +52,7 @@ class RunningFrame(NamedTuple):
     variables: dict[str, Any]
 
 
+_code_of, _globals_of = attrgetter("f_code"), attrgetter("f_globals")
 _TYPES_WITHOUT_DATA = (
     *(FunctionType, property, staticmethod, classmethod, GetSetDescriptorType, MemberDescriptorType),
     *(str, int, float, bool, type(None)),
@@ -63,7 +65,7 @@ PACKAGES = ("site-packages", "dist-packages")
 
 def running() -> list[RunningFrame]:
     """Every thread's frames from the outermost inwards, without the probe's own."""
-    return with_variables(_outermost_first())
+    return with_variables([frame for frames in stacks_by_thread().values() for frame in of_the_program(frames)])
 
 
 def with_variables(frames: list[FrameType]) -> list[RunningFrame]:
@@ -80,7 +82,12 @@ def namespaces(files: Mapping[str, str], frames: list[RunningFrame]) -> list[Nam
     main = sys.modules.get("__main__")
     variables_of_main = plain.module_variables(main) if issubclass(type(main), ModuleType) else {}
     spaces = [Namespace("", is_function=False, variables=global_variables(variables_of_main))]
-    seen = {id(variables_of_main)}
+    return spaces + namespaces_of(files, frames, {id(variables_of_main)})
+
+
+def namespaces_of(files: Mapping[str, str], frames: list[RunningFrame], seen: set[int]) -> list[Namespace]:
+    """The same without `__main__`'s; `seen` are the ids of the globals that come no more, to which it adds these."""
+    spaces = []
     for frame, local_variables in frames:
         module = frame.f_globals
         if id(module) not in seen:
@@ -123,15 +130,21 @@ def _may_hold_data(namespace: Mapping[str, Any]) -> bool:
 def another_thread_is_in_backward() -> bool:
     """Whether another thread waits for PyTorch's backward pass, which changes the graph meanwhile."""
     me = get_ident()
-    return any(is_in_backward(top) for thread, top in current_frames().items() if thread != me)
+    return are_in_backward(stacks([top for thread, top in current_frames().items() if thread != me]))
 
 
 def is_in_backward(top: FrameType) -> bool:
     """Whether the stack with this innermost frame waits for PyTorch's backward pass."""
-    return any(
-        plain.text(frame.f_code.co_name) == "_engine_run_backward"
-        or plain.text_in(frame.f_globals, "__name__") == "torch.autograd"
-        for frame in stack(top)
+    return are_in_backward([stack(top)])
+
+
+def are_in_backward(found: Iterable[list[FrameType]]) -> bool:
+    """Whether one of these stacks does: each function and each module is asked for its name once."""
+    frames = list(chain.from_iterable(found))
+    names = map(attrgetter("co_name"), plain.by_id(map(_code_of, frames)).values())
+    modules = plain.by_id(map(_globals_of, frames)).values()
+    return "_engine_run_backward" in map(plain.text, names) or "torch.autograd" in (
+        plain.text_in(module, "__name__") for module in modules
     )
 
 
@@ -179,15 +192,19 @@ def _is_dead(value: object) -> bool:
     return issubclass(type(value), ref) and ref.__call__(value) is None  # type: ignore[arg-type]
 
 
-def _outermost_first() -> list[FrameType]:
-    """The frames of all threads without the probe's own.
+def stacks_by_thread() -> dict[int, list[FrameType]]:
+    """The frames of all threads from the innermost outwards, the probe's among them, but for those of this look.
 
     No variable here may hold this function's own frame: that cycle would stay until a garbage collection.
     """
     tops: dict[int, FrameType | None] = dict(current_frames())
     tops[get_ident()] = frame_of_the_program()
-    stacks = map(stack, tops.values())
-    return [frame for frames in stacks for frame in reversed(frames) if not is_of_probe(frame)]
+    return dict(zip(tops, stacks(tops.values())))
+
+
+def of_the_program(frames: list[FrameType]) -> list[FrameType]:
+    """A stack from the outermost frame inwards, without the probe's."""
+    return [frame for frame in reversed(frames) if not is_of_probe(frame)]
 
 
 def frame_of_the_program() -> FrameType | None:

@@ -8,6 +8,6 @@ each with a name that a person would write.
 - `containers`, `growing_lines`: lists and dictionaries of tensors, and the lines of code that add to them.
 - `records`: what is too long to be searched is read in loops of C.
 - `keepers`: exceptions and notebook outputs, which keep tensors that no variable has. A new kind of keeper goes there.
-- `suspended`: coroutines and generators between two turns.
+- `suspended`: coroutines and generators between two turns. `other_threads`: threads beyond the first sixteen, in turns.
 - `rests`: what one search learns for the next.
 """

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from gputui.probe.objects import plain
-from gputui.probe.objects.stacks import Namespace, RunningFrame, global_variables, is_library, is_of_package
+from gputui.probe.objects.stacks import Namespace, global_variables, is_library, is_of_package
 from gputui.probe.objects.torch_types import AnyObject
 from gputui.probe.pace.meter import Meter
 from gputui.probe.search.search import VariableSearch
@@ -38,9 +38,12 @@ class ProgramModules:
         self._start = 0
         self._looks = 0
 
-    def search(self, search: VariableSearch, frames: list[RunningFrame], meter: Meter) -> list[Namespace]:
-        """Search the modules in which tensors were found before, and the next few of the others; returns the former."""
-        self._note(frames)
+    def search(self, search: VariableSearch, running: list[dict[str, Any]], meter: Meter) -> list[Namespace]:
+        """Search the modules in which tensors were found before, and the next few of the others; returns the former.
+
+        `running`: the globals of the functions that run.
+        """
+        self._note(running)
         others = self._own + sorted(self._packages)
         names = [*self._with_tensors]
         if self._looks % OTHERS_EVERY == 0:
@@ -61,15 +64,14 @@ class ProgramModules:
                 with_tensors.append(namespace)
         return with_tensors
 
-    def _note(self, frames: list[RunningFrame]) -> None:
+    def _note(self, running: list[dict[str, Any]]) -> None:
         """Know the modules that there are now."""
-        modules = {id(frame.f_globals): frame.f_globals for frame, _ in frames}.values()
         if len(sys.modules) != self._imported:
             self._imported, self._looks = len(sys.modules), 0
             self._own = [
                 name for name, module in list(sys.modules.items()) if name != "__main__" and _is_of_the_program(module)
             ]
-        self._packages.update(filter(None, map(_installed, modules)))
+        self._packages.update(filter(None, map(_installed, running)))
 
 
 def _installed(module: dict[str, Any]) -> str:

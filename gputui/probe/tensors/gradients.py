@@ -7,9 +7,8 @@ end the program by SIGSEGV.
 
 from __future__ import annotations
 
-import resource
-
 from gputui.probe.objects import stacks
+from gputui.probe.objects.threads import Threads, waits_of_this_thread
 from gputui.probe.objects.torch_types import Node, Tensor, Torch
 from gputui.probe.tensors.wrapped_tensors import UNREADABLE, tensor_base
 
@@ -75,14 +74,15 @@ class GradientReader:
             return None
 
 
-_OF_THREAD = getattr(resource, "RUSAGE_THREAD", 1)
-
-
 class AtRest:
-    """Belongs to one stop. What other threads do is looked at again whenever this thread has waited for anything."""
+    """Belongs to one stop; `threads` are those at its beginning.
 
-    def __init__(self, torch: Torch) -> None:
+    What other threads do is looked at again whenever this thread has waited for anything.
+    """
+
+    def __init__(self, torch: Torch, threads: Threads | None = None) -> None:
         self._torch = torch
+        self._threads = threads
         self._waits = -1
         self._is_graph_at_rest = self._are_gradients_at_rest = False
 
@@ -97,9 +97,11 @@ class AtRest:
         return self._are_gradients_at_rest
 
     def _look_again(self) -> None:
-        waits = resource.getrusage(_OF_THREAD).ru_nvcsw  # to wait for the interpreter is to give up the processor
+        waits = waits_of_this_thread()
         if waits != self._waits:
-            is_changing = stacks.another_thread_is_in_backward() and not stacks.is_in_backward_here(self._torch)
+            known = self._threads if self._threads is not None and self._threads.waits == waits else None
+            is_elsewhere = known.are_in_backward() if known else stacks.another_thread_is_in_backward()
+            is_changing = is_elsewhere and not stacks.is_in_backward_here(self._torch)
             self._is_graph_at_rest = not is_changing
             self._are_gradients_at_rest = not is_changing and not stacks.another_thread_sets_attribute()
             self._waits = waits

@@ -155,12 +155,12 @@ def _read(torch: Torch, request: GarbageRequest, answer: dict[str, Any]) -> str:
 def _prove(torch: Torch, request: GarbageRequest, answer: dict[str, Any]) -> str:
     from gputui.probe.garbage.proof import proven
     from gputui.probe.main_thread.isolation import isolated
-    from gputui.probe.objects import stacks
     from gputui.probe.objects.handles import Handle
+    from gputui.probe.objects.threads import threads_now
 
-    if stacks.is_freeing(stacks.running()):
-        return _FREEING
     meter = Meter(uncut_ms(request.pause_ms) / 1000)
+    if threads_now().are_freeing(meter) is not False:
+        return _FREEING
     cycles = {Handle(*at): number for at, number in (request.cycles or {}).items()}
     nodes = [Handle(*at) for at in request.nodes]
     answer["groups"], is_whole = isolated(torch, partial(proven, torch, cycles, nodes, meter))

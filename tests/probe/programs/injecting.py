@@ -11,6 +11,11 @@ class ProgramError(Exception):
     """Raised by the program's signal handler."""
 
 
+def _file_of(code):
+    """The name of the file: the probe's own code says "<gputui/probe/search/search.py>"."""
+    return code.co_filename.rpartition("/")[2].rstrip(">")
+
+
 def handler(_number, _frame):
     raise ProgramError
 
@@ -50,12 +55,12 @@ class Injector:
         if self.is_noting:
             return self._trace
         file, number = self.line or ("", 0)
-        is_there = code.co_filename.endswith(f"/{file}") and any(number == line for _, _, line in code.co_lines())
+        is_there = _file_of(code) == file and any(number == line for _, _, line in code.co_lines())
         return self._trace if is_there and not self.has_raised else None
 
     def _trace(self, frame, event, _argument):
         if event == "line" and frame.f_code.co_filename != "<string>":  # the code of named tuples
-            line = frame.f_code.co_filename.rpartition("/")[2], frame.f_lineno
+            line = _file_of(frame.f_code), frame.f_lineno
             self.reached.setdefault(line, self.doing)
             if line == self.line and not self.has_raised:
                 self.has_raised = True

@@ -1,0 +1,90 @@
+"""The variables of the threads beyond the first: in each look those that led to something, then the others in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import chain, islice
+from types import FrameType
+
+from gputui.probe.objects.stacks import Namespace, RunningFrame, namespaces_of, of_the_program, with_variables
+from gputui.probe.objects.threads import FRAME_STEPS, Threads
+from gputui.probe.pace.meter import Meter
+from gputui.probe.pace.turns import Turns
+from gputui.probe.search.search import VariableSearch
+
+THREADS_AT_ONCE = 8
+LEADING_SHARE = 0.5
+"""Of the time for all: the rest is for threads that may lead to something by now."""
+REST = 8
+"""For how many searches a thread that led to nothing is passed over."""
+LABELS_AT_MOST = 64
+"""Of one thread."""
+
+
+class OtherThreads:
+    """Belongs to one process; knows threads by the interpreter's numbers of them."""
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+        self._labels: dict[int, frozenset[str]] = {}
+        """What the tensors are called that a thread led to, of each that led to something."""
+        self._rests: dict[int, int] = {}
+        """Until which search the others are passed over."""
+        self._number = 0
+        self.unread_labels: frozenset[str] = frozenset()
+        """Of tensors to which threads led that this search had no time for."""
+
+    def search(
+        self, search: VariableSearch, threads: dict[int, list[FrameType]], files: Mapping[str, str], meter: Meter
+    ) -> list[Namespace]:
+        """Search the variables of these threads as far as there is time; returns those in which something was found."""
+        self._number += 1
+        self._labels = {ident: labels for ident, labels in self._labels.items() if ident in threads}
+        self._rests = {ident: until for ident, until in self._rests.items() if ident in threads}
+        leading = [thread for thread in threads.items() if thread[0] in self._labels]
+        due = [thread for thread in threads.items() if thread[0] not in self._labels and self._is_due(thread[0])]
+        seen: set[int] = set()
+        unread = dict(self._labels)
+        found: list[Namespace] = []
+        of_leading = meter.part(LEADING_SHARE) if due else meter
+        for what, some, part in (("leading threads", leading, of_leading), ("threads", due, meter)):
+            for together in self._turns.in_turn(what, some, part, THREADS_AT_ONCE):
+                steps = FRAME_STEPS * sum(len(frames) for _, frames in together)
+                if part.spend(steps):
+                    found += self._read(search, together, files, seen, part)
+                    for ident, _ in () if part.is_over else together:
+                        unread.pop(ident, None)
+        self.unread_labels = frozenset(chain.from_iterable(unread.values()))
+        return found
+
+    def known(self, threads: Threads) -> list[RunningFrame]:
+        """The frames of the first threads, and of the others that led to something."""
+        leading = [frames for ident, frames in threads.others.items() if ident in self._labels]
+        return [*threads.running, *with_variables(list(chain.from_iterable(map(of_the_program, leading))))]
+
+    def _is_due(self, ident: int) -> bool:
+        return self._rests.get(ident, 0) <= self._number
+
+    def _read(
+        self,
+        search: VariableSearch,
+        threads: list[tuple[int, list[FrameType]]],
+        files: Mapping[str, str],
+        seen: set[int],
+        meter: Meter,
+    ) -> list[Namespace]:
+        stacks = [of_the_program(frames) for _, frames in threads]
+        running = iter(with_variables(list(chain.from_iterable(stacks))))
+        found: list[Namespace] = []
+        for (ident, _), frames in zip(threads, stacks):
+            spaces = namespaces_of(files, list(islice(running, len(frames))), seen)
+            finds, tensors = search.finds, len(search.tensors)
+            search.search(spaces, meter)
+            if search.finds > finds:
+                found += spaces
+                labels = (named.label for named in search.tensors[tensors:][:LABELS_AT_MOST])
+                self._labels[ident] = frozenset(labels)
+            elif not meter.is_over:
+                self._labels.pop(ident, None)
+                self._rests[ident] = self._number + REST + (ident >> 12) % REST  # so that not all end in the same look
+        return found

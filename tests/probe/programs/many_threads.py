@@ -1,0 +1,199 @@
+"""Looks at a program of many threads: what all of them hold is named, and a look does little for each of them."""
+
+import gc
+import sys
+import threading
+import warnings
+import weakref
+from contextlib import contextmanager
+
+warnings.simplefilter("ignore")
+
+import torch  # noqa: E402
+from checks import check, run  # noqa: E402
+from reader_looks import Looks  # noqa: E402
+
+from gputui.probe.looks.stops import empty_look  # noqa: E402
+from gputui.probe.looks.torch_reader import FREEING, MANY_THREADS  # noqa: E402
+from gputui.probe.objects.heap import Heap  # noqa: E402
+from gputui.probe.objects.kinds import TypeClassifier  # noqa: E402
+from gputui.probe.pace.meter import Meter  # noqa: E402
+
+FEW, MANY = 30, 230
+CALLS_FOR_EACH = 12
+"""So many functions of Python a look may call for each thread more, of which it reads one in twelve or so."""
+STEPS = 2000
+"""Of a stop that has time for a few of the threads only."""
+REST = 20
+"""After so many looks, each thread was read and rests."""
+
+
+class Freed:
+    """Has weak references whose callbacks wait."""
+
+
+@contextmanager
+def threads(functions):
+    """A thread for each of these functions, which get a function that waits until all is over."""
+    is_over, ready = threading.Event(), threading.Semaphore(0)
+
+    def wait():
+        ready.release()
+        is_over.wait()
+
+    started = [threading.Thread(target=function, args=(wait,)) for function in functions]
+    for thread in started:
+        thread.start()
+    for _ in started:
+        ready.acquire()
+    try:
+        yield
+    finally:
+        is_over.set()
+        for thread in started:
+            thread.join()
+
+
+def idle(wait):
+    wait()
+
+
+def holding(number):
+    """A function whose variable holds a tensor of so many elements."""
+
+    def hold(wait):
+        held = torch.ones(number, device="cuda")
+        wait()
+        assert len(held) == number
+
+    return hold
+
+
+def named(inventory):
+    """The sizes of the tensors that have the name of a thread's variable."""
+    return {storage["shape"][0] for storage in inventory["storages"] if storage["owner"].startswith("held (")}
+
+
+def calls_of_a_look(looks):
+    """How many functions of Python one stop calls."""
+    calls = 0
+
+    def count(_frame, event, _argument):
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    looks.read(sys.maxsize)
+    sys.setprofile(None)
+    return calls
+
+
+@check
+def a_thread_more_makes_a_look_little_dearer():
+    calls = []
+    for number in (FEW, MANY):
+        with threads([idle] * number):
+            looks = Looks(REST)
+            calls.append(min(calls_of_a_look(looks) for _ in range(4)))
+    few, many = calls
+    assert many - few <= CALLS_FOR_EACH * (MANY - FEW), calls
+
+
+@check
+def what_a_few_of_many_threads_hold_is_named_in_each_look():
+    sizes = {1000 + number for number in range(3)}
+    with threads([*map(holding, sizes), *[idle] * MANY, *map(holding, {2000, 2001})]):
+        looks = Looks(1)
+        for _ in range(REST):
+            assert named(looks.take()) >= sizes | {2000, 2001}
+
+
+@check
+def what_all_threads_hold_keeps_its_name_where_looks_have_time_for_some():
+    sizes = set(range(3000, 3000 + MANY))
+    with threads(map(holding, sizes)):
+        looks = Looks()
+        seen = [named(looks.take(STEPS)) for _ in range(2 * REST)]
+        assert looks.steps <= STEPS
+        assert seen[0] < sizes, "one look has read all threads"
+        assert all(names == sizes for names in seen[REST:]), list(map(len, seen))
+
+
+@check
+def what_a_thread_held_has_no_name_of_its_once_it_is_gone():
+    with threads([*map(holding, {4000, 4001}), *[idle] * FEW]):
+        looks = Looks(4)
+    kept = torch.ones(4000, device="cuda")  # where the block of the thread was
+    owners = {storage["shape"][0]: storage["owner"] for storage in looks.take()["storages"] if storage["shape"]}
+    assert owners.get(len(kept), "").startswith("kept"), owners
+    assert 4001 not in owners
+
+
+def freeing(wait):
+    freed = Freed()
+    reference = weakref.ref(freed, lambda _: wait())
+    del freed
+    assert reference() is None
+
+
+@check
+def any_of_many_threads_that_frees_an_object_is_seen():
+    with threads([*[idle] * FEW, freeing, *[idle] * FEW]):
+        look = empty_look([])
+        Looks().reader.read(torch, "walk", look, Meter(60), may_walk=False)
+        assert (look["inventory"], look["problems"]) == (None, [FREEING])
+
+
+@check
+def threads_at_too_many_places_are_not_asked_and_a_sentence_says_so():
+    def deep(wait, depth):
+        return deep(wait, depth - 1) if depth else wait()
+
+    with threads([lambda wait, depth=depth: deep(wait, depth) for depth in range(FEW)]):
+        look = empty_look([])
+        Looks().reader.read(torch, "walk", look, Meter(60, max_steps=500), may_walk=False)
+        assert (look["inventory"], look["problems"]) == (None, [MANY_THREADS])
+
+
+class Switching:
+    """Says what objects are, and before that has another thread run, as the interpreter may in the middle of a stop."""
+
+    def __init__(self, run_another):
+        self._classifier, self._run_another = TypeClassifier(torch), run_another
+
+    def kinds_of(self, values):
+        return self.kinds_of_classes(list(map(type, values)))
+
+    def kinds_of_classes(self, classes):
+        self._run_another()
+        return self._classifier.kinds_of_classes(classes)
+
+
+@check
+def a_tuple_that_another_thread_is_making_is_left_to_it():
+    is_begun, may_end, made = threading.Event(), threading.Event(), []
+
+    def numbers():
+        yield from range(3)
+        is_begun.set()
+        may_end.wait()
+
+    def make():
+        made.append(tuple(numbers()))
+
+    def let_it_end():
+        may_end.set()
+        thread.join()
+
+    gc.disable()  # what is being made stays young
+    thread = threading.Thread(target=make)
+    thread.start()
+    is_begun.wait()
+    Heap(Switching(let_it_end)).young()
+    gc.enable()
+    assert made == [(0, 1, 2)]
+
+
+if __name__ == "__main__":
+    torch.ones(1, device="cuda")
+    run()
