@@ -10,11 +10,15 @@ from typing import Any, Callable, Iterator
 import torch
 from torch import Tensor
 
+from .gpu import Gpu, Streams, answers_of
 from .requests import Requests
 from .tensors import DeviceTensor
 
-CUBLAS_WORKSPACE_BYTES = 33_554_432
-"""On compute capability 9.0; 8,519,680 on others."""
+CUBLAS_WORKSPACE_BYTES = 8_519_680
+LARGE_CUBLAS_WORKSPACE_BYTES = 33_554_432
+LARGE_ON = ((9, 0), (10, 0))
+"""Compute capabilities on which cuBLAS has the large one."""
+FLASH_FROM = (8, 0)
 CUBLASLT_WORKSPACE_BYTES = 1 << 20
 MULTIPLY = frozenset({"mm", "addmm", "bmm", "baddbmm", "addmv", "mv", "dot", "addbmm"})
 CONVOLVE = frozenset({"convolution", "convolution_backward"})
@@ -50,6 +54,7 @@ def attention(
     heads = query.shape[-1] == value.shape[-1] and query.dim() == 4
     backends = torch.backends.cuda
     can_flash = heads and query.dtype in FLASH_TYPES and query.shape[-1] <= FLASH_HEAD_AT_MOST
+    can_flash = can_flash and torch.cuda.get_device_capability() >= FLASH_FROM
     if attn_mask is None and can_flash and backends.flash_sdp_enabled():
         flash = aten._scaled_dot_product_flash_attention.default
         out: Tensor = flash(query, key, value, dropout_p, is_causal, False, scale=scale)[0]
@@ -82,9 +87,10 @@ class Workspaces:
     with it, nobody knows.
     """
 
-    def __init__(self, requests: Requests) -> None:
+    def __init__(self, requests: Requests, gpu: Gpu) -> None:
         self._requests = requests
-        self._cublas_bytes = _configured_bytes(os.environ.get("CUBLAS_WORKSPACE_CONFIG", ""))
+        default = LARGE_CUBLAS_WORKSPACE_BYTES if gpu.capability in LARGE_ON else CUBLAS_WORKSPACE_BYTES
+        self._cublas_bytes = _configured_bytes(os.environ.get("CUBLAS_WORKSPACE_CONFIG", ""), default)
         is_kept = VERSION < (2, 15) or os.environ.get("TORCH_CUBLAS_WORKSPACE_CACHE") == "1"
         self._kept = {"cublas": is_kept, "cublaslt": is_kept and VERSION >= (2, 9)}
         self._there: set[Any] = set()
@@ -118,11 +124,11 @@ class Workspaces:
             self._requests.free(number)
 
 
-def _configured_bytes(setting: str) -> int:
+def _configured_bytes(setting: str, default: int) -> int:
     """ ":4096:2:16:8" is twice 4096 KiB and eight times 16 KiB."""
     numbers = setting.split(":")[1:]
     if not numbers or len(numbers) % 2 or not all(number.isdecimal() for number in numbers):
-        return CUBLAS_WORKSPACE_BYTES
+        return default
     return sum(int(size) * int(count) for size, count in zip(numbers[::2], numbers[1::2])) * 1024
 
 
@@ -132,40 +138,18 @@ KERNELS: tuple[tuple[str, Callable[..., Any]], ...] = (
 )
 """Operations that are others put together, chosen by the device."""
 
-ANSWERS = {
-    "_lazy_init": None,
-    "is_available": True,
-    "device_count": 1,
-    "current_device": 0,
-    "is_current_stream_capturing": False,
-    "is_bf16_supported": True,
-    "get_device_capability": (9, 0),
-    "get_device_name": "a GPU without data",
-    "synchronize": None,
-    "empty_cache": None,
-    "set_device": None,
-    "manual_seed": None,
-    "manual_seed_all": None,
-    "reset_peak_memory_stats": None,
-    "memory_allocated": 0,
-    "max_memory_allocated": 0,
-    "memory_reserved": 0,
-    "max_memory_reserved": 0,
-}
-"""What functions of `torch.cuda` give in a rehearsal."""
-
-
 @contextmanager
-def as_on_a_gpu() -> Iterator[None]:
+def as_on_a_gpu(requests: Requests, gpu: Gpu) -> Iterator[None]:
     """Have PyTorch choose as it does where there is a GPU."""
     with ExitStack() as stack:
         library = torch.library.Library("aten", "IMPL")
         for name, kernel in KERNELS:
             library.impl(name, kernel, "AutogradCUDA")
             library.impl(name, kernel, "CUDA")
-        for name, value in ANSWERS.items():
-            _replace(stack, torch.cuda, name, lambda *_, _value=value, **__: _value)
-        _replace(stack, torch.cuda.amp.common, "amp_definitely_not_available", lambda: False)
+        for owner, answers in answers_of(gpu, Streams(requests)).items():
+            for name, value in answers.items():
+                replace(stack, owner, name, value if callable(value) else lambda *_, _value=value, **__: _value)
+        replace(stack, torch.cuda.amp.common, "amp_definitely_not_available", lambda: False)
         _allow_foreach(stack)
         if hasattr(torch._C, "_ensureCUDADeviceGuardSet"):  # "cuda" without an index asks the driver otherwise
             torch._C._ensureCUDADeviceGuardSet()
@@ -175,7 +159,8 @@ def as_on_a_gpu() -> Iterator[None]:
         yield
 
 
-def _replace(stack: ExitStack, owner: Any, name: str, value: Any) -> None:
+def replace(stack: ExitStack, owner: Any, name: str, value: Any) -> None:
+    """Have something in the place of what a module has under a name, until the stack ends."""
     if hasattr(owner, name):
         stack.callback(setattr, owner, name, getattr(owner, name))
         setattr(owner, name, value)

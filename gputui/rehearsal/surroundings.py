@@ -1,0 +1,67 @@
+"""What a program does otherwise in a rehearsal: it writes no weights, compiles nothing, and reads in its own process."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Callable, Iterator
+
+import torch
+from torch.utils.data import DataLoader
+
+from .tensors import DEVICE
+
+Replacement = tuple
+
+
+def answers_for_programs(rehearsal: Any, fail: Callable[[BaseException], None]) -> Iterator[Any]:
+    """Owners, names, and what takes their place. `fail` is given what a thread of the program raises."""
+    yield torch, "save", lambda *_, **__: None
+    yield torch, "compile", _uncompiled
+    yield torch.nn.Module, "compile", lambda *_, **__: None
+    yield torch.Tensor, "pin_memory", lambda self, *_: self
+    yield torch.Tensor, "is_pinned", lambda *_: False
+    yield DataLoader, "__init__", _loading_here(DataLoader.__init__)
+    yield threading.Thread, "_bootstrap_inner", _without_data(rehearsal, threading.Thread._bootstrap_inner)
+    yield threading, "excepthook", lambda raised: fail(raised.exc_value)
+    yield torch.UntypedStorage, "resize_", _seen(rehearsal.requests, torch.UntypedStorage.resize_)
+
+
+def _uncompiled(model: Any = None, **_: Any) -> Any:
+    """As torch.compile, also as a decorator with arguments."""
+    return model if model is not None else lambda function: function
+
+
+def _loading_here(init: Callable[..., None]) -> Callable[..., None]:
+    """A loader without processes of its own, and without pinned memory."""
+
+    def __init__(self: Any, dataset: Any, *args: Any, **options: Any) -> None:
+        init(self, dataset, *args, **options)
+        object.__setattr__(self, "num_workers", 0)
+        object.__setattr__(self, "prefetch_factor", None)
+        object.__setattr__(self, "persistent_workers", False)
+        object.__setattr__(self, "pin_memory", False)
+        object.__setattr__(self, "timeout", 0)
+
+    return __init__
+
+
+def _without_data(rehearsal: Any, bootstrap: Callable[[Any], None]) -> Callable[[Any], None]:
+    """PyTorch's modes hold for one thread: a new one gets them, too."""
+
+    def _bootstrap_inner(self: Any) -> None:
+        with rehearsal.in_thread():
+            bootstrap(self)
+
+    return _bootstrap_inner
+
+
+def _seen(requests: Any, resize: Callable[[Any, int], Any]) -> Callable[[Any, int], Any]:
+    """FSDP frees and allocates by the size of a storage, which is no operation of PyTorch's."""
+
+    def resize_(self: Any, size: int) -> Any:
+        result = resize(self, size)
+        if self.device.type == "meta":
+            requests.see_storage(self)
+        return result
+
+    return resize_
