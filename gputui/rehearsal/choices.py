@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 from contextlib import ExitStack, contextmanager
@@ -81,7 +82,7 @@ def _bias(mask: Tensor | None, query: Tensor, key: Tensor) -> Tensor | None:
 class Workspaces:
     """The workspaces of matrix multiplications and convolutions, which come from PyTorch's allocator.
 
-    cuBLAS multiplies, cuBLASLt adds a bias too. PyTorch keeps a workspace of cuBLAS for each thread that multiplies,
+    cuBLAS multiplies, cuBLASLt adds a bias too, and is asked by a handle of cuBLAS. PyTorch keeps a workspace of cuBLAS for each thread that multiplies,
     forward and backward, from its first multiplication on, and does so for cuBLASLt since 2.9; since 2.15 both come and
     go with each operation. Without cuDNN a convolution multiplies, and writes the patches of one sample as columns;
     with it, nobody knows.
@@ -99,6 +100,8 @@ class Workspaces:
         """Called after each operation, whose result is there; what it needed meanwhile is gone again."""
         name = func.overloadpacket.__name__ if hasattr(func, "overloadpacket") else ""
         if name == "addmm":
+            if self._kept["cublas"]:
+                self._need("cublas", self._cublas_bytes)
             self._need("cublaslt", CUBLASLT_WORKSPACE_BYTES)
         elif name in MULTIPLY:
             self._need("cublas", self._cublas_bytes)
@@ -168,8 +171,7 @@ def replace(stack: ExitStack, owner: Any, name: str, value: Any) -> None:
 
 def _allow_foreach(stack: ExitStack) -> None:
     """Optimizers take the foreach kernels for the GPU's tensors, as they do for parameters on a real one."""
-    from torch.utils import _foreach_utils
-
-    types: list[Any] = _foreach_utils._foreach_supported_types
-    types.append(DeviceTensor)
-    stack.callback(types.remove, DeviceTensor)
+    for name in ("torch.optim.optimizer", "torch.utils._foreach_utils"):
+        types: list[Any] = importlib.import_module(name)._foreach_supported_types
+        types.append(DeviceTensor)
+        stack.callback(types.remove, DeviceTensor)
