@@ -13,8 +13,9 @@ from typing import Any, Iterator
 import torch
 from torch.utils._pytree import tree_map
 
-from .choices import Workspaces, as_on_a_gpu
+from .choices import Workspaces, as_on_a_gpu, replace
 from .gpu import Gpu
+from .ranks import NoRanksError, answers_for_ranks
 from .requests import Requests
 from .tensors import DEVICE, DeviceMode, MetaAsked, UnsupportedError
 from .training import WrongFormError, modules_followed, move, on_device, take_step, training_of
@@ -47,8 +48,12 @@ class Rehearsal:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Have there be a GPU."""
-        with as_on_a_gpu(self.requests, self.gpu), self.in_thread():
+        """Have there be a GPU, and the other ranks of a job."""
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(as_on_a_gpu(self.requests, self.gpu))
+            for owner, name, value in answers_for_ranks() if torch.distributed.is_available() else ():
+                replace(stack, owner, name, value)
+            stack.enter_context(self.in_thread())
             yield
 
     def report(self, events: list[int]) -> dict[str, Any]:
@@ -100,6 +105,8 @@ def failed(error: BaseException) -> ProblemError:
     lines = traceback.TracebackException.from_exception(error)
     lines.stack[:] = [frame for frame in lines.stack if not frame.filename.startswith(PACKAGE)]
     sys.stderr.write("".join(lines.format()))
+    if isinstance(error, NoRanksError):
+        return ProblemError("no_ranks", "")
     if isinstance(error, UnsupportedError):
         where = next((frame for frame in reversed(lines.stack) if "/torch/" not in frame.filename), None)
         place = f"{os.path.basename(where.filename)}:{where.lineno}" if where else ""

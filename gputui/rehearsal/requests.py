@@ -110,7 +110,8 @@ class Requests:
         return end
 
     def name(self, tensor: Any, category: str, module: str | None = None) -> None:
-        """Say what a tensor is, and whose."""
+        """Say what a tensor is, and whose; of a DTensor, its part."""
+        tensor = getattr(tensor, "_local_tensor", tensor)
         if isinstance(tensor, Tensor):
             known = self._live.get(tensor.untyped_storage()._cdata)
             if known is not None:

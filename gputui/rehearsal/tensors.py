@@ -18,6 +18,7 @@ DEVICE = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
 HOST = torch.device("cpu")
 META = torch.device("meta")
 ON_DEVICE = ("cuda", "meta")
+FAKE_MODE = torch._C._TorchDispatchModeKey.FAKE
 KEPT_ON_HOST_BYTES = 16 << 20
 """Copies in host memory that are larger have no data either."""
 aten = torch.ops.aten
@@ -109,6 +110,8 @@ class DeviceMode(TorchDispatchMode):
         """Operations whose result depends on data, with how often each was taken for as large as it can be."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        if torch._C._get_dispatch_mode(FAKE_MODE) is not None:
+            return func(*args, **(kwargs or {}))  # PyTorch itself asks for the size of a result, as DTensor does
         if any(kind is not DeviceTensor for kind in types):
             return NotImplemented  # a tensor made of others, such as a DTensor: its parts come here in their turn
         kwargs = dict(kwargs or {})

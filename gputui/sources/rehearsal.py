@@ -183,6 +183,11 @@ def _network(words: str, function: str, _python: str) -> GputuiError:
     return GputuiError(cause if cause.endswith(".") else f"{cause}.", remedy)
 
 
+def _no_ranks(_words: str, function: str, _python: str) -> GputuiError:
+    cause = f"{function} joins a job of several ranks, and nothing says of how many."
+    return GputuiError(cause, "Say it with --world-size 8; --rank names the one that is rehearsed.")
+
+
 _ERRORS: dict[str, Callable[[str, str, str], GputuiError]] = {
     "no_torch": _no_torch,
     "no_module": _no_module,
@@ -193,6 +198,7 @@ _ERRORS: dict[str, Callable[[str, str, str], GputuiError]] = {
     "exited": _exited,
     "no_memory": _no_memory,
     "network": _network,
+    "no_ranks": _no_ranks,
 }
 
 
