@@ -40,6 +40,18 @@ def dropout(tensor: Tensor, probability: float, is_training: bool) -> Tensor:
     return result
 
 
+def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """PyTorch adds a bias in place where it cannot multiply and add at once; but to a tensor of another class it does not."""
+    if bias is None:
+        return torch.matmul(inputs, weight.t())
+    if inputs.dim() == 2:
+        return torch.addmm(bias, inputs, weight.t())
+    if inputs.is_contiguous() and bias.dim() == 1 and inputs.dim() > 2:
+        flat = torch.addmm(bias, inputs.reshape(-1, inputs.shape[-1]), weight.t())
+        return flat.view(*inputs.shape[:-1], flat.shape[-1])
+    return torch.matmul(inputs, weight.t()).add_(bias)
+
+
 def attention(
     query: Tensor,
     key: Tensor,
@@ -137,6 +149,7 @@ def _configured_bytes(setting: str, default: int) -> int:
 
 KERNELS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("dropout", dropout),
+    ("linear", linear),
     ("scaled_dot_product_attention", attention),
 )
 """Operations that are others put together, chosen by the device."""

@@ -305,6 +305,12 @@ def _index(mode: DeviceMode, tensor: torch.Tensor, indices: Any) -> Any:
     return mode.wrapped(_run(aten.index.Tensor, (tensor, plain), {}))
 
 
+def _native_dropout(mode: DeviceMode, tensor: torch.Tensor, _probability: float, _is_training: Any) -> Any:
+    """The kernel for GPUs makes its mask first."""
+    mask = mode.wrapped(torch.empty(tensor.shape, dtype=torch.bool, device=META))
+    return mode.wrapped(_run(aten.empty_like.default, (tensor,), {"dtype": tensor.dtype})), mask
+
+
 KEEPING = (None, torch.preserve_format)
 SPECIAL: dict[Any, Callable[..., Any]] = {
     aten._local_scalar_dense.default: _value,
@@ -314,6 +320,7 @@ SPECIAL: dict[Any, Callable[..., Any]] = {
     aten.masked_select.default: _masked_select,
     aten.index.Tensor: _index,
     aten.index_put_.default: _copy_into,
+    aten.native_dropout.default: _native_dropout,
     aten.record_stream.default: lambda *_: None,
 }
 """Operations that need data, or do nothing without."""
