@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import warnings
 from contextlib import ExitStack, contextmanager
 from typing import Any, Callable, Iterator
 
 import torch
 from torch import Tensor
 
+from .autocast import Autocast
 from .gpu import Gpu, Streams, answers_of
 from .requests import Requests
 from .tensors import DeviceTensor
@@ -159,9 +161,12 @@ def as_on_a_gpu(requests: Requests, gpu: Gpu) -> Iterator[None]:
     """Have PyTorch choose as it does where there is a GPU."""
     with ExitStack() as stack:
         library = torch.library.Library("aten", "IMPL")
-        for name, kernel in KERNELS:
-            library.impl(name, kernel, "AutogradCUDA")
-            library.impl(name, kernel, "CUDA")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a build with CUDA warns that its own kernels are not taken
+            for name, kernel in KERNELS:
+                library.impl(name, kernel, "AutogradCUDA")
+                library.impl(name, kernel, "CUDA")
+            Autocast().enter(stack, library, replace)
         for owner, answers in answers_of(gpu, Streams(requests)).items():
             for name, value in answers.items():
                 replace(stack, owner, name, value if callable(value) else lambda *_, _value=value, **__: _value)
