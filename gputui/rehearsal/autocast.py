@@ -56,10 +56,10 @@ class Autocast:
 
     def _lower(self, overload: Any, args: Any, kwargs: Any) -> Any:
         dtype = torch.get_autocast_dtype("cuda")
-        return overload(*self._all(args, dtype), **self._all(kwargs, dtype))
+        return self._with_all(overload, args, kwargs, dtype)
 
     def _single(self, overload: Any, args: Any, kwargs: Any) -> Any:
-        return overload(*self._all(args, torch.float32), **self._all(kwargs, torch.float32))
+        return self._with_all(overload, args, kwargs, torch.float32)
 
     def _single_result(self, overload: Any, args: Any, kwargs: Any) -> Any:
         names = [argument.name for argument in overload._schema.arguments]
@@ -68,8 +68,11 @@ class Autocast:
             given["dtype"] = torch.float32
         return overload(**given)
 
-    def _all(self, values: Any, dtype: torch.dtype) -> Any:
-        return tree_map(lambda leaf: self._cast(leaf, dtype), values)
+    def _with_all(self, overload: Any, args: Any, kwargs: Any, dtype: torch.dtype) -> Any:
+        """The last argument is cast first, as in PyTorch's compiled code."""
+        named = tree_map(lambda leaf: self._cast(leaf, dtype), kwargs)
+        cast = [tree_map(lambda leaf: self._cast(leaf, dtype), value) for value in reversed(args)]
+        return overload(*reversed(cast), **named)
 
     def _cast(self, leaf: Any, dtype: torch.dtype) -> Any:
         if not _is_eligible(leaf) or leaf.dtype == dtype:

@@ -12,6 +12,7 @@ from typing import Any, Callable, Iterator
 import torch
 from torch import Tensor
 
+from .accumulation import Accumulation
 from .autocast import Autocast
 from .gpu import Gpu, Streams, answers_of
 from .requests import Requests
@@ -177,6 +178,7 @@ def as_on_a_gpu(requests: Requests, gpu: Gpu) -> Iterator[None]:
         if hasattr(torch._C, "_set_only_lift_cpu_tensors"):  # torch.tensor(data, device="cuda") begins in host memory
             torch._C._set_only_lift_cpu_tensors(True)
             stack.callback(torch._C._set_only_lift_cpu_tensors, False)
+        Accumulation()
         yield
 
 

@@ -135,7 +135,7 @@ class DeviceMode(TorchDispatchMode):
             kwargs["device"] = META
             flat, tree = tree_flatten((args, kwargs))
         args, kwargs = tree_unflatten([without_data(leaf) for leaf in flat], tree)
-        result = self.wrapped(_run(func, args, kwargs))
+        result = self.wrapped(run_without_data(func, args, kwargs))
         if is_on_gpu:
             self._after(func, args, result)
         return result
@@ -155,7 +155,7 @@ class DeviceMode(TorchDispatchMode):
         """An operation whose result is not on the GPU."""
         if not is_here:
             return func(*args, **kwargs)
-        return _run(func, args, kwargs) if self.is_meta_meant else _to_host(args, kwargs)
+        return run_without_data(func, args, kwargs) if self.is_meta_meant else _to_host(args, kwargs)
 
     def largest(self, operation: str) -> None:
         """Count an operation whose result is taken for as large as it can be."""
@@ -244,7 +244,8 @@ class _InKernel:
             guard.__exit__(None, None, None)
 
 
-def _run(func: Any, args: Any, kwargs: Any) -> Any:
+def run_without_data(func: Any, args: Any, kwargs: Any) -> Any:
+    """An operation by the kernel that knows the size of its result alone."""
     try:
         with _InKernel():
             return func(*args, **kwargs)
@@ -277,7 +278,7 @@ def _to_copy(mode: DeviceMode, tensor: torch.Tensor, **kwargs: Any) -> Any:
     is_there = isinstance(tensor, DeviceTensor) and tensor.place is mode.place
     if changes or kwargs.get("device") is None or not is_there:
         return NotImplemented
-    return mode.wrapped(_run(aten.alias.default, (tensor,), {}))
+    return mode.wrapped(run_without_data(aten.alias.default, (tensor,), {}))
 
 
 def _nonzero(mode: DeviceMode, tensor: torch.Tensor) -> Any:
@@ -302,13 +303,13 @@ def _index(mode: DeviceMode, tensor: torch.Tensor, indices: Any) -> Any:
             plain += [torch.empty(index.numel(), dtype=torch.long, device=META)] * index.dim()
         else:
             plain.append(without_data(index))
-    return mode.wrapped(_run(aten.index.Tensor, (tensor, plain), {}))
+    return mode.wrapped(run_without_data(aten.index.Tensor, (tensor, plain), {}))
 
 
 def _native_dropout(mode: DeviceMode, tensor: torch.Tensor, _probability: float, _is_training: Any) -> Any:
     """The kernel for GPUs makes its mask first."""
     mask = mode.wrapped(torch.empty(tensor.shape, dtype=torch.bool, device=META))
-    return mode.wrapped(_run(aten.empty_like.default, (tensor,), {"dtype": tensor.dtype})), mask
+    return mode.wrapped(run_without_data(aten.empty_like.default, (tensor,), {"dtype": tensor.dtype})), mask
 
 
 KEEPING = (None, torch.preserve_format)
