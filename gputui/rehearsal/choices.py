@@ -15,6 +15,7 @@ from torch import Tensor
 from .accumulation import Accumulation
 from .autocast import Autocast
 from .gpu import Gpu, Streams, answers_of
+from .reductions import SUMS, buffer_bytes
 from .requests import Requests
 from .tensors import DeviceTensor
 
@@ -105,6 +106,7 @@ class Workspaces:
 
     def __init__(self, requests: Requests, gpu: Gpu) -> None:
         self._requests = requests
+        self._processors = gpu.processors
         default = LARGE_CUBLAS_WORKSPACE_BYTES if gpu.capability in LARGE_ON else CUBLAS_WORKSPACE_BYTES
         self._cublas_bytes = _configured_bytes(os.environ.get("CUBLAS_WORKSPACE_CONFIG", ""), default)
         is_kept = VERSION < (2, 15) or os.environ.get("TORCH_CUBLAS_WORKSPACE_CACHE") == "1"
@@ -114,6 +116,8 @@ class Workspaces:
     def after(self, func: Any, args: Any, result: Any) -> None:
         """Called after each operation, whose result is there; what it needed meanwhile is gone again."""
         name = func.overloadpacket.__name__ if hasattr(func, "overloadpacket") else ""
+        if name in SUMS:
+            self._pass(buffer_bytes(name, args, result, self._processors))
         if name == "addmm":
             if self._kept["cublas"]:
                 self._need("cublas", self._cublas_bytes)
@@ -129,6 +133,11 @@ class Workspaces:
             self._need("cublas", self._cublas_bytes)
             if columns is not None:
                 self._requests.free(columns)
+
+    def _pass(self, size_bytes: int) -> None:
+        """Have memory for the time of a kernel."""
+        if size_bytes:
+            self._requests.free(self._requests.add(size_bytes, "workspace"))
 
     def _need(self, library: str, size_bytes: int) -> None:
         """Have a library's workspace, for this operation or from now on."""

@@ -9,6 +9,7 @@ from typing import Any, Iterator, NamedTuple
 
 import torch
 
+from .reductions import Processors
 from .requests import Requests
 from .tensors import DEVICE
 
@@ -20,6 +21,13 @@ class Gpu(NamedTuple):
     total_bytes: int = 81_559 << 20
     capability: tuple[int, int] = (9, 0)
     count: int = 1
+    processors: Processors = Processors(132, 2048)
+
+    @classmethod
+    def of(cls, request: dict[str, Any]) -> Gpu:
+        """What a request says of it, as JSON has it."""
+        gpu = cls(**request)
+        return gpu._replace(capability=tuple(gpu.capability), processors=Processors(*gpu.processors))
 
     @property
     def properties(self) -> Any:
@@ -30,9 +38,9 @@ class Gpu(NamedTuple):
             major=major,
             minor=minor,
             total_memory=self.total_bytes,
-            multi_processor_count=132,
+            multi_processor_count=self.processors.count,
             warp_size=32,
-            max_threads_per_multi_processor=2048,
+            max_threads_per_multi_processor=self.processors.threads,
             is_integrated=0,
             is_multi_gpu_board=0,
             uuid="GPU-00000000-0000-0000-0000-000000000000",

@@ -54,8 +54,7 @@ def main() -> int:
         end({"problem": "no_torch", "words": str(error)})
     package = _load_package()
     part = lambda name: importlib.import_module(f"{package}.{name}")  # noqa: E731
-    gpu = part("gpu").Gpu(**request.get("gpu", {}))
-    gpu = gpu._replace(capability=tuple(gpu.capability))
+    gpu = part("gpu").Gpu.of(request.get("gpu", {}))
     if "program" in request:
         part("script").rehearse_program(request["program"], gpu, end)
     else:

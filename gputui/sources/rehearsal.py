@@ -48,8 +48,12 @@ class Surroundings(NamedTuple):
         """What of it the rehearsal is told."""
         gpu: dict[str, Any] = {}
         if self.device is not None:
-            total_bytes = self.device.total_mib * MIB
-            gpu = {"name": self.device.product, "total_bytes": total_bytes, "capability": self.device.capability}
+            gpu = {
+                "name": self.device.product,
+                "total_bytes": self.device.total_mib * MIB,
+                "capability": self.device.capability,
+                "processors": self.device.processors,
+            }
         if self.world_size == 1:
             return {"gpu": gpu}
         here = min(self.world_size, GPUS_OF_A_NODE)
