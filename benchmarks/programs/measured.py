@@ -1,6 +1,6 @@
-"""Runs a program on the GPU until the third step of an optimizer, and prints what PyTorch had reserved: SCRIPT ARGUMENT...
+"""Runs a program on the GPU up to the third step of an optimizer, and says what PyTorch had: SCRIPT ARGUMENT...
 
-An optimizer's third step is where `gputui check --run` stops as well.
+There, `gputui check --run` stops as well. The answer goes into the file that GPUTUI_MEASURED names, as JSON.
 """
 
 import collections
@@ -8,6 +8,7 @@ import json
 import os
 import runpy
 import sys
+from pathlib import Path
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
@@ -20,8 +21,7 @@ def report() -> None:
     """Write the peaks, and end."""
     stats = torch.cuda.memory_stats()
     peaks = {f"peak_{name}_bytes": stats[f"{name}_bytes.all.peak"] for name in ("reserved", "allocated")}
-    with open(os.environ[REPORT], "w") as file:
-        json.dump(peaks, file)
+    Path(os.environ[REPORT]).write_text(json.dumps(peaks))
     os._exit(0)
 
 
@@ -34,6 +34,6 @@ def before(optimizer: object, _args: object, _kwargs: object) -> None:
 
 register_optimizer_step_pre_hook(before)
 sys.argv[:] = sys.argv[1:]
-sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[0]))
+sys.path[0] = str(Path(sys.argv[0]).resolve().parent)
 runpy.run_path(sys.argv[0], run_name="__main__")
 report()

@@ -29,9 +29,9 @@ FAILS, UNKNOWN = 1, 2
 """Exit statuses: a step does not fit, or needs more than its baseline; it could not be told."""
 DESCRIPTION = """Tell what a step of training needs of a GPU's memory without a GPU: FUNCTION returns a model, an
 optimizer and a batch, and two steps of it are taken on tensors without data (see gputui whatif --help for the forms).
---run does the same with a script as it is, up to its third step; all that follows is the script's. TARGET is such a function, or the name of an entry of [[tool.gputui.check]] in pyproject.toml; without one, all
-entries are checked. An entry has the keys function or run, name, arguments, settings, device or budget, tolerance,
-world_size, rank."""
+--run does the same with a script as it is, up to the third step of its optimizer. TARGET is such a function, or the
+name of an entry of [[tool.gputui.check]] in pyproject.toml; without one, all entries are checked. An entry has the
+keys function or run, name, arguments, settings, device or budget, tolerance, world_size, rank."""
 EPILOG = """exit status: 0 all fit, and none needs more than its baseline says; 1 one does; 2 it could not be told
   gputui check train:setup --budget 20GiB
   gputui check --device H100 --run train.py --batch-size 32

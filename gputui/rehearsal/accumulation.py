@@ -29,7 +29,7 @@ class Accumulation:
     def _add(self, mode: DeviceMode, first: Any, second: Any, **options: Any) -> Any:
         if options or torch.is_grad_enabled() or torch._C._current_graph_task_id() == -1:
             return NotImplemented
-        if not isinstance(first, DeviceTensor) or not isinstance(second, DeviceTensor):
+        if not all(isinstance(one, DeviceTensor) for one in (first, second)):
             return NotImplemented
         storage = first.untyped_storage()._cdata
         counts = first._use_count(), torch._C._storage_Use_Count(storage), sys.getrefcount(first)

@@ -1,4 +1,4 @@
-"""Mixed precision as on a GPU: PyTorch's own autocast asks in C++ for the device, and leaves tensors without data alone."""
+"""Mixed precision as on a GPU: PyTorch's own asks in C++ for the device, and leaves tensors without data alone."""
 
 from __future__ import annotations
 
@@ -26,7 +26,16 @@ SINGLE = (
     *("soft_margin_loss", "triplet_margin_loss", "multi_margin_loss", "binary_cross_entropy_with_logits", "dist"),
     *("pdist", "cdist", "renorm", "logsumexp"),
 )
-SINGLE_RESULT = ("prod", "softmax", "log_softmax", "cumprod", "cumsum", "linalg_vector_norm", "linalg_matrix_norm", "sum")
+SINGLE_RESULT = (
+    "prod",
+    "softmax",
+    "log_softmax",
+    "cumprod",
+    "cumsum",
+    "linalg_vector_norm",
+    "linalg_matrix_norm",
+    "sum",
+)
 """Operations in half precision, in single precision, and those that are told to give single precision.
 
 From ATen/autocast_mode.h; those that take the widest type of their arguments are left out: PyTorch promotes them.
@@ -48,7 +57,12 @@ class Autocast:
                     if not any(argument.is_out for argument in overload._schema.arguments):
                         library.impl(overload, functools.partial(self._run, policy, overload), "AutocastCUDA")
         clear = torch.clear_autocast_cache
-        replace(stack, torch, "clear_autocast_cache", lambda: (self._copies.clear(), clear())[1])
+
+        def clear_all() -> None:
+            self._copies.clear()
+            clear()
+
+        replace(stack, torch, "clear_autocast_cache", clear_all)
 
     def _run(self, policy: Callable[..., Any], overload: Any, *args: Any, **kwargs: Any) -> Any:
         with torch._C._ExcludeDispatchKeyGuard(AUTOCAST):

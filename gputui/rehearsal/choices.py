@@ -45,7 +45,7 @@ def dropout(tensor: Tensor, probability: float, is_training: bool) -> Tensor:
 
 
 def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """PyTorch adds a bias in place where it cannot multiply and add at once; but to a tensor of another class it does not."""
+    """A bias that is added after the multiplication is added in place, but not to a tensor of another class."""
     if bias is None:
         return torch.matmul(inputs, weight.t())
     if inputs.dim() == 2:
@@ -98,10 +98,10 @@ def _bias(mask: Tensor | None, query: Tensor, key: Tensor) -> Tensor | None:
 class Workspaces:
     """The workspaces of matrix multiplications and convolutions, which come from PyTorch's allocator.
 
-    cuBLAS multiplies, cuBLASLt adds a bias too, and is asked by a handle of cuBLAS. PyTorch keeps a workspace of cuBLAS for each thread that multiplies,
-    forward and backward, from its first multiplication on, and does so for cuBLASLt since 2.9; since 2.15 both come and
-    go with each operation. Without cuDNN a convolution multiplies, and writes the patches of one sample as columns;
-    with it, nobody knows.
+    cuBLAS multiplies, cuBLASLt adds a bias too, and is asked by a handle of cuBLAS. PyTorch keeps a workspace of cuBLAS
+    for each thread that multiplies, forward and backward, from its first multiplication on, and does so for cuBLASLt
+    since 2.9; since 2.15 both come and go with each operation. Without cuDNN a convolution multiplies, and writes the
+    patches of one sample as columns; with it, nobody knows.
     """
 
     def __init__(self, requests: Requests, gpu: Gpu) -> None:
@@ -165,6 +165,7 @@ KERNELS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("scaled_dot_product_attention", attention),
 )
 """Operations that are others put together, chosen by the device."""
+
 
 @contextmanager
 def as_on_a_gpu(requests: Requests, gpu: Gpu) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""What a whole program does, step by step: which part of a step it is in, whose its tensors are, and when it is enough."""
+"""What a whole program does: in which part of a step it is, whose its tensors are, and when it has done enough."""
 
 from __future__ import annotations
 

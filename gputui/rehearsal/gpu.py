@@ -1,4 +1,4 @@
-"""The GPU that is not there, as `torch.cuda` and `torch.accelerator` describe it: its name, memory, streams and events."""
+"""The GPU that is not there, as `torch.cuda` and `torch.accelerator` describe it: name, memory, streams, events."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ class Gpu(NamedTuple):
     name: str = "NVIDIA H100 80GB HBM3"
     total_bytes: int = 81_559 << 20
     capability: tuple[int, int] = (9, 0)
-    count: int = 1
+    devices: int = 1
     processors: Processors = Processors(132, 2048)
 
     @classmethod
     def of(cls, request: dict[str, Any]) -> Gpu:
         """What a request says of it, as JSON has it."""
         gpu = cls(**request)
-        return gpu._replace(capability=tuple(gpu.capability), processors=Processors(*gpu.processors))
+        major, minor = gpu.capability
+        return gpu._replace(capability=(major, minor), processors=Processors(*gpu.processors))
 
     @property
     def properties(self) -> Any:
@@ -38,7 +39,7 @@ class Gpu(NamedTuple):
             major=major,
             minor=minor,
             total_memory=self.total_bytes,
-            multi_processor_count=self.processors.count,
+            multi_processor_count=self.processors.number,
             warp_size=32,
             max_threads_per_multi_processor=self.processors.threads,
             is_integrated=0,
@@ -67,45 +68,52 @@ class Event:
         return 1.0
 
 
+class Stream:
+    """A stream, in which nothing has to be waited for; the first one is the default."""
+
+    streams: Streams
+    """Those of the rehearsal that runs."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        self.stream_id = self.cuda_stream = self.streams.new_number()
+        self.device = DEVICE
+        self.device_index = DEVICE.index
+        self.device_type = 1
+
+    def wait_event(self, event: Any) -> None: ...
+
+    def wait_stream(self, stream: Any) -> None: ...
+
+    def synchronize(self) -> None: ...
+
+    def query(self) -> bool:
+        return True
+
+    def record_event(self, event: Any = None) -> Any:
+        return event or Event()
+
+    def __enter__(self) -> Any:
+        self.streams.enter(self)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.streams.leave()
+
+
 class Streams:
     """The streams of the program: what is requested in one is kept apart from the rest, as PyTorch does it."""
 
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
         self._stack: list[Any] = []
-        streams = self
-        count = iter(range(1 << 30))
-
-        class Stream:
-            """A stream; the first is the default one."""
-
-            def __init__(self, *_: Any, **__: Any) -> None:
-                self.stream_id = self.cuda_stream = next(count)
-                self.device = DEVICE
-                self.device_index = DEVICE.index
-                self.device_type = 1
-
-            def wait_event(self, event: Any) -> None: ...
-
-            def wait_stream(self, stream: Any) -> None: ...
-
-            def synchronize(self) -> None: ...
-
-            def query(self) -> bool:
-                return True
-
-            def record_event(self, event: Any = None) -> Any:
-                return event or Event()
-
-            def __enter__(self) -> Any:
-                streams.enter(self)
-                return self
-
-            def __exit__(self, *_: Any) -> None:
-                streams.leave()
-
-        self.Stream = Stream
+        self._count = 0
+        Stream.streams = self
         self.default = self._current = Stream()
+
+    def new_number(self) -> int:
+        """The number of a new stream."""
+        self._count += 1
+        return self._count - 1
 
     def current(self, *_: Any, **__: Any) -> Any:
         """The stream that is used now."""
@@ -155,8 +163,8 @@ def answers_of(gpu: Gpu, streams: Streams) -> dict[Any, dict[str, Any]]:
         ),
         0,
     )
-    seen = {"is_available": True, "is_initialized": True, "device_count": gpu.count, "synchronize": None}
-    both = {
+    seen = {"is_available": True, "is_initialized": True, "device_count": gpu.devices, "synchronize": None}
+    both: dict[str, Any] = {
         **nothing,
         **numbers,
         **seen,
@@ -182,7 +190,7 @@ def answers_of(gpu: Gpu, streams: Streams) -> dict[Any, dict[str, Any]]:
         "get_rng_state_all": [],
         "default_stream": lambda *_: streams.default,
         "stream": streams.using,
-        "Stream": streams.Stream,
+        "Stream": Stream,
         "Event": Event,
     }
     accelerator = {

@@ -1,4 +1,4 @@
-"""Parameters that a program makes in host memory: they have no data there either, and stay the same objects elsewhere."""
+"""Parameters that a program makes in host memory: they have no data there either, and stay the same objects."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 from .tensors import HOST, META, DeviceTensor
 
-_data = torch.Tensor.data
+_data: Any = torch.Tensor.data
 
 
 def take_place(tensor: Any, made: Any) -> None:

@@ -37,7 +37,7 @@ def answers_for_ranks() -> Iterator[Any]:
         yield owner, "init_process_group", joining
         yield owner, "new_group", _of_the_same_kind(dist.new_group)
         yield owner, "all_gather_object", _gather_objects
-        yield owner, "gather_object", lambda one, all_=None, *_, **__: all_ and _gather_objects(all_, one)
+        yield owner, "gather_object", _gather_objects_here
         yield owner, "broadcast_object_list", lambda *_, **__: None
         yield owner, "is_nccl_available", lambda: True
     from torch.nn.parallel import distributed
@@ -81,11 +81,16 @@ def _joining(join: Callable[..., None]) -> Callable[..., None]:
 def _of_the_same_kind(new_group: Callable[..., Any]) -> Callable[..., Any]:
     """As new_group, whatever backend it is asked for."""
 
-    def made(ranks: Any = None, timeout: Any = None, backend: Any = None, *_: Any, **options: Any) -> Any:
+    def made(ranks: Any = None, *_: Any, **options: Any) -> Any:
         kept = {name: options[name] for name in ("group_desc", "use_local_synchronization") if name in options}
         return new_group(ranks, **kept)
 
     return made
+
+
+def _gather_objects_here(one: Any, into: Any = None, *_: Any, **__: Any) -> None:
+    if into:
+        _gather_objects(into, one)
 
 
 def _gather_objects(into: Sequence[Any], one: Any, *_: Any, **__: Any) -> None:

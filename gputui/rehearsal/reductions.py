@@ -1,4 +1,4 @@
-"""The buffer of a sum over the rows of a matrix, such as that of the gradients of a bias, which blocks of threads share."""
+"""The buffer of a sum over the rows of a matrix, as for the gradient of a bias, which blocks of threads share."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ SUMS = frozenset({"sum", "mean"})
 
 
 class Processors(NamedTuple):
-    """How many multiprocessors a GPU has, and how many threads each."""
+    """How many multiprocessors a GPU has, and how many threads of each."""
 
-    count: int
+    number: int
     threads: int
 
 
@@ -46,7 +46,7 @@ def _elements(rows: int, columns: int, processors: Processors) -> int:
         return 0
     values = -(-rows // height)
     grid = -(-(columns // vector) // width)
-    target = processors.count * (processors.threads // (width * height))
+    target = processors.number * (processors.threads // (width * height))
     if values < MOST_VALUES or grid > target:
         return 0
     blocks = max(min(-(-target // grid), -(-values // LEAST_VALUES)), -(-values // MOST_VALUES))

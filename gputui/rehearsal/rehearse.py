@@ -39,6 +39,8 @@ class Rehearsal:
         self.requests = Requests()
         self.mode = DeviceMode(self.requests.see, self.requests.begin, Workspaces(self.requests, gpu).after)
         self.meta_asked = MetaAsked(self.mode)
+        self.is_uncompiled = False
+        """Whether the program asked for torch.compile."""
 
     @contextlib.contextmanager
     def in_thread(self) -> Iterator[None]:
@@ -74,6 +76,7 @@ class Rehearsal:
             "marks": requests.marks,
             "values_read": self.mode.values_read,
             "largest_results": self.mode.largest_results,
+            "is_uncompiled": self.is_uncompiled,
         }
 
 

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from typing import Any, Callable
 
 from .choices import replace
-from .following import STEPS, Following
+from .following import Following
 from .gpu import Gpu
 from .host import parameters_without_data
 from .rehearse import ProblemError, Rehearsal, failed

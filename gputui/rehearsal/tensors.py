@@ -104,17 +104,17 @@ class DeviceMode(TorchDispatchMode):
         self.place = DEVICE
         """Where the results of the operation that runs, or ran last, are."""
         self.is_meta_meant = False
-        """Whether the program itself asks for the meta device; else PyTorch's own code does, which takes ours for it."""
+        """Whether the program itself asks for the meta device: PyTorch's own code does so for tensors like ours."""
         self.values_read = 0
         self.largest_results: dict[str, int] = {}
         """Operations whose result depends on data, with how often each was taken for as large as it can be."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
         if torch._C._get_dispatch_mode(FAKE_MODE) is not None:
-            return func(*args, **(kwargs or {}))  # PyTorch itself asks for the size of a result, as DTensor does
+            return func(*args, **kwargs)  # PyTorch itself asks for the size of a result, as DTensor does
         if any(kind is not DeviceTensor for kind in types):
             return NotImplemented  # a tensor made of others, such as a DTensor: its parts come here in their turn
-        kwargs = dict(kwargs or {})
         flat, tree = tree_flatten((args, kwargs))
         device = kwargs.get("device")
         is_here = any(isinstance(leaf, DeviceTensor) for leaf in flat)
@@ -124,19 +124,19 @@ class DeviceMode(TorchDispatchMode):
             return self._elsewhere(func, args, kwargs, is_here=is_here)
         if device is None:
             self.place = _place_of(flat)
-        is_on_gpu = self.place is DEVICE
-        if is_on_gpu:
+        else:
+            flat, tree = tree_flatten((args, {**kwargs, "device": META}))
+        if self.place is DEVICE:
             self._before(func)
         special = SPECIAL.get(func)
         done = NotImplemented if special is None else special(self, *args, **kwargs)
-        if done is not NotImplemented:
-            return done
-        if device is not None:
-            kwargs["device"] = META
-            flat, tree = tree_flatten((args, kwargs))
-        args, kwargs = tree_unflatten([without_data(leaf) for leaf in flat], tree)
+        return self._done(func, *tree_unflatten(map(without_data, flat), tree)) if done is NotImplemented else done
+
+    def _done(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """The result of an operation without data."""
+        place = self.place
         result = self.wrapped(run_without_data(func, args, kwargs))
-        if is_on_gpu:
+        if place is DEVICE:
             self._after(func, args, result)
         return result
 

@@ -66,7 +66,7 @@ class Surroundings(NamedTuple):
             "MASTER_ADDR": "localhost",
             "MASTER_PORT": 29500,
         }
-        return {"gpu": {**gpu, "count": here}, "variables": {name: str(value) for name, value in variables.items()}}
+        return {"gpu": {**gpu, "devices": here}, "variables": {name: str(value) for name, value in variables.items()}}
 
 
 def rehearse(
@@ -131,7 +131,7 @@ def _run(command: list[str], python: str, paths: Sequence[str], within_s: float 
         ).returncode
     except subprocess.TimeoutExpired:
         cause = f"The program took no third step of an optimizer of PyTorch's within {within_s:g} s."
-        remedy = "Give it more time with --within 30min, less to do by its arguments, or a step as a function: MODULE:FUNCTION."
+        remedy = "Give it more time with --within 30min, or less to do; or write a step as a function: MODULE:FUNCTION."
         raise GputuiError(cause, remedy) from None
     except OSError as error:
         cause = f"{python} cannot be run: {error.strerror}."
@@ -178,7 +178,9 @@ def _exited(words: str, function: str, _python: str) -> GputuiError:
 
 def _no_memory(_words: str, function: str, _python: str) -> GputuiError:
     cause = f"{function} ended without asking for GPU memory."
-    return GputuiError(cause, "Name the script that trains, with its arguments; a model stays in host memory without .to('cuda').")
+    return GputuiError(
+        cause, "Name the script that trains, with its arguments; a model stays in host memory without .to('cuda')."
+    )
 
 
 def _network(words: str, function: str, _python: str) -> GputuiError:
