@@ -51,6 +51,8 @@ class DeviceTensor(torch.Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if any(kind is not DeviceTensor for kind in types):
+            return NotImplemented  # left to the other class
         raise UnsupportedError(str(func), "it runs outside the step")
 
     @property
