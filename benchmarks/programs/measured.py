@@ -49,7 +49,7 @@ def join_alone() -> None:
     distributed._verify_param_shape_across_processes = lambda *_, **__: True
 
 
-def as_it_is(_state: object, bucket: dist.GradBucket) -> torch.futures.Future:
+def as_it_is(_state: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
     """The gradients of the other ranks do not come."""
     future = torch.futures.Future(devices=[torch.cuda.current_device()])
     future.set_result(bucket.buffer())

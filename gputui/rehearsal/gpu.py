@@ -201,6 +201,7 @@ def answers_of(gpu: Gpu, streams: Streams) -> dict[Any, dict[str, Any]]:
         "get_memory_info": free,
     }
     answers = {torch.cuda: cuda, torch.cuda.memory: cuda, torch.cuda.random: cuda}
+    answers[torch._C] = {"_get_accelerator": torch.device("cuda")}
     if hasattr(torch, "accelerator"):
         answers[torch.accelerator] = accelerator
     return answers
