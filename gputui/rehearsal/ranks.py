@@ -86,9 +86,13 @@ def _joining(join: Callable[..., None]) -> Callable[..., None]:
     """As init_process_group, of a process group that moves nothing."""
 
     def init_process_group(backend: Any = None, *args: Any, **options: Any) -> None:
+        from torch._subclasses import fake_tensor
         from torch.distributed.tensor import DTensor
         from torch.testing._internal.distributed.fake_pg import FakeStore
 
+        for name in ("init_gpu_context", "init_cuda_context"):  # DTensor asks for sizes by fake tensors on the GPU
+            if hasattr(fake_tensor, name):
+                setattr(fake_tensor, name, lambda *_: None)
         DTensor.device = property(lambda tensor: tensor._local_tensor.device)  # type: ignore[assignment, misc]
         if backend == FAKE:
             join(backend, *args, **options)

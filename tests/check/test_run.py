@@ -83,8 +83,8 @@ REPORT = {
     "torch": "2.11.0",
     "values_read": 0,
     "largest_results": {},
-    **{name: () for name in ("events", "sizes_bytes", "categories", "modules", "element_bytes", "operations")},
-    **{name: () for name in ("operation_names", "lines", "places", "marks", "streams")},
+    **dict.fromkeys(("events", "sizes_bytes", "categories", "modules", "element_bytes", "operations"), ()),
+    **dict.fromkeys(("operation_names", "lines", "places", "marks", "streams"), ()),
 }
 FEW = {0: "No optimizer of PyTorch's took a step", 1: "after one step of its optimizer"}
 
