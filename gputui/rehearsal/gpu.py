@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections import OrderedDict
+from collections import defaultdict
 from types import SimpleNamespace
 from typing import Any, Iterator, NamedTuple
 
@@ -168,7 +168,7 @@ def answers_of(gpu: Gpu, streams: Streams) -> dict[Any, dict[str, Any]]:
         **nothing,
         **numbers,
         **seen,
-        "memory_stats": OrderedDict(),
+        "memory_stats": defaultdict(int),
         "current_stream": streams.current,
         "set_stream": streams.set,
     }

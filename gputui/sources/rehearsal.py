@@ -209,9 +209,12 @@ _ERRORS: dict[str, Callable[[str, str, str], GputuiError]] = {
 
 
 def _line(file: str, line: int) -> CallSite | None:
-    """A line of the program; its file relative to the working folder where it lies below it."""
+    """A line of the program; its file relative to the working folder where it lies below it, or as it is imported."""
     if not file:
         return None
+    _, _, imported = file.rpartition("/site-packages/")
+    if imported != file:
+        return CallSite(imported, line, "")
     relative = os.path.relpath(file)
     return CallSite(file if relative.startswith("..") else relative, line, "")
 
