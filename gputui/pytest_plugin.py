@@ -69,11 +69,11 @@ def _rehearsed(function: Callable[..., Any], arguments: dict[str, Any], budget: 
     from gputui.commands.printed.check import check_report
     from gputui.explain.check.checked import checked
     from gputui.explain.check.target import Target, budget_of
-    from gputui.sources.rehearsal import rehearse
+    from gputui.sources.rehearsal import Surroundings, rehearse
 
     words = f"{function.__module__}:{function.__qualname__}"
     target = Target(words, words, arguments, budget_bytes=budget_of(budget, ""))
-    check = checked(target, rehearse(words, sys.executable, arguments, sys.path), {})
+    check = checked(target, rehearse(words, arguments, Surroundings(sys.executable), sys.path), {})
     if check.fails:
         pytest.fail(check_report(check, WIDTH), pytrace=False)
     return check.peak.reserved_bytes

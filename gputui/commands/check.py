@@ -11,28 +11,31 @@ from functools import partial
 from typing import NamedTuple
 
 from gputui.commands import check_serving
-from gputui.commands.parser import Parser
+from gputui.commands.parser import Parser, duration_of
 from gputui.commands.printed.check import annotation, check_report, summary_page
 from gputui.errors import GputuiError, UsageError
 from gputui.explain.check.baseline import Baseline, baseline_of, baseline_text
 from gputui.explain.check.checked import Checked, checked
-from gputui.explain.check.target import Target, budget_of, target_of, tolerance_of
+from gputui.explain.check.devices import device_of
+from gputui.explain.check.target import Target, budget_of, check_rank, program_of, target_of, tolerance_of
 from gputui.explain.check.words import other_version
 from gputui.explain.documents.check import check_document
 from gputui.output import narrate, output_width, put
 from gputui.settings import Settings
 from gputui.sources.check_files import append_to, read_baselines, rows_of_project, write_baselines
-from gputui.sources.rehearsal import rehearse
+from gputui.sources.rehearsal import Surroundings, rehearse, rehearse_program
 
 PIPE_COLUMNS = 100
 FAILS, UNKNOWN = 1, 2
 """Exit statuses: a step does not fit, or needs more than its baseline; it could not be told."""
 DESCRIPTION = """Tell what a step of training needs of a GPU's memory without a GPU: FUNCTION returns a model, an
 optimizer and a batch, and two steps of it are taken on tensors without data (see gputui whatif --help for the forms).
-TARGET is such a function, or the name of an entry of [[tool.gputui.check]] in pyproject.toml; without one, all
-entries are checked. An entry has the keys function, name, arguments, settings, device or budget, tolerance."""
+--run does the same with a script as it is, up to the third step of its optimizer. TARGET is such a function, or the
+name of an entry of [[tool.gputui.check]] in pyproject.toml; without one, all entries are checked. An entry has the
+keys function or run, name, arguments, settings, device or budget, tolerance, world_size, rank."""
 EPILOG = """exit status: 0 all fit, and none needs more than its baseline says; 1 one does; 2 it could not be told
   gputui check train:setup --budget 20GiB
+  gputui check --device H100 --run train.py --batch-size 32
   gputui check --baseline gpu-memory.json --update     then commit the file
   gputui check --baseline gpu-memory.json              in CI
   gputui check vllm serve --help                       whether an inference server would start, and what fits"""
@@ -46,18 +49,25 @@ class _Options(NamedTuple):
     is_update: bool
     is_json: bool
     has_plan: bool
+    within_s: float
 
 
 def run(arguments: list[str], _settings: Settings | None = None) -> int:
     """Rehearse each target, print what it needs, and say by the exit status whether that is too much."""
     if check_serving.is_of_server(arguments):
         return check_serving.run(arguments)
+    program: list[str] | None = None
+    if "--run" in arguments:
+        place = arguments.index("--run")
+        arguments, program = arguments[:place], arguments[place + 1 :]
     parsed = _parser().parse(arguments)
     if parsed.update and not parsed.baseline:
         cause = "--update writes the baseline, and none is named."
         raise UsageError(cause, "Name the file: --baseline gpu-memory.json --update.")
-    options = _Options(parsed.python, parsed.baseline, parsed.update, parsed.json, parsed.plan)
-    targets = [_with_options(target, parsed) for target in _targets(parsed.targets)]
+    within_s = duration_of("--within", parsed.within)
+    options = _Options(parsed.python, parsed.baseline, parsed.update, parsed.json, parsed.plan, within_s)
+    named = _targets(parsed.targets) if program is None else _of_program(program, parsed.targets)
+    targets = [_with_options(target, parsed) for target in named]
     if parsed.plan and not all(target.budget_bytes for target in targets):
         cause = "A plan is for a device, and none is named."
         raise UsageError(cause, "Add --device H100, or --budget 20GiB.")
@@ -75,7 +85,7 @@ def _parser() -> Parser:
     parser = Parser(
         prog="gputui check",
         usage="gputui check [TARGET]... [--budget SIZE|--device NAME] [--baseline FILE [--update]] [--plan]\n"
-        "                    [--json]",
+        "                    [--world-size N [--rank N]] [--json] [--run PROGRAM ARGUMENT...]",
         description=DESCRIPTION,
         epilog=EPILOG,
     )
@@ -88,7 +98,11 @@ def _parser() -> Parser:
     parser.add_argument("--update", action="store_true", help="write the baseline")
     parser.add_argument("--plan", action="store_true", help="also tell what would fit, the cheapest change first")
     parser.add_argument("--python", metavar="PATH", help="the Python with PyTorch, if it is not the one in the PATH")
+    parser.add_argument("--world-size", metavar="N", type=int, help="rehearse one rank of a job of so many")
+    parser.add_argument("--rank", metavar="N", type=int, help="which one (default: 0)")
+    parser.add_argument("--within", metavar="TIME", default="10min", help="how long it may take (default: 10min)")
     parser.add_argument("--json", action="store_true", help="print a JSON document")
+    parser.add_argument("--run", metavar="PROGRAM", help="a script and its arguments in place of a target, as the last")
     return parser
 
 
@@ -104,12 +118,25 @@ def _targets(words: Sequence[str]) -> list[Target]:
     return [known.get(word) or Target(word, word) for word in words] or list(known.values())
 
 
+def _of_program(words: Sequence[str], others: Sequence[str]) -> list[Target]:
+    """The program behind --run as a target."""
+    if others:
+        cause = f"--run is in the place of a target, and {others[0]} is one."
+        raise UsageError(cause, "Check them one after the other.")
+    return [Target(" ".join(words), program=program_of(words))]
+
+
 def _with_options(target: Target, parsed: argparse.Namespace) -> Target:
     """The target with what the command line says in place of the project's table."""
     if parsed.budget or parsed.device:
-        target = replace(target, budget_bytes=budget_of(parsed.budget, parsed.device))
+        device = device_of(parsed.device) if parsed.device else None
+        target = replace(target, budget_bytes=budget_of(parsed.budget, parsed.device), device=device)
     if parsed.set:
         target = replace(target, settings=parsed.set)
+    if parsed.world_size is not None or parsed.rank is not None:
+        world_size = target.world_size if parsed.world_size is None else parsed.world_size
+        check_rank(world_size, parsed.rank or 0)
+        target = replace(target, world_size=world_size, rank=parsed.rank or 0)
     return replace(target, tolerance=tolerance_of(parsed.tolerance)) if parsed.tolerance else target
 
 
@@ -120,9 +147,13 @@ def _check_all(
     checks: list[Checked] = []
     problems: list[str] = []
     for target in targets:
-        narrate(f"Two steps of {target.function} run on tensors without data.")
+        narrate(f"Two steps of {target.function or ' '.join(target.program)} run on tensors without data.")
+        where = Surroundings(options.python, target.device, target.world_size, target.rank, options.within_s)
         try:
-            rehearsal = rehearse(target.function, options.python, target.arguments)
+            if target.program:
+                rehearsal = rehearse_program(target.program, where)
+            else:
+                rehearsal = rehearse(target.function, target.arguments, where)
             check = checked(target, rehearsal, baselines, with_plan=options.has_plan)
         except GputuiError as error:
             problems.append(f"{target.name}: {error}")

@@ -37,7 +37,7 @@ from gputui.output import narrate, output_width, put
 from gputui.settings import Settings
 from gputui.sources.probe import listing
 from gputui.sources.probe.one_moment import one_moment
-from gputui.sources.rehearsal import rehearse
+from gputui.sources.rehearsal import Surroundings, rehearse
 
 PIPE_COLUMNS = 80
 DESCRIPTION = """Replay a trace of allocations through a model of PyTorch's allocator: what would have been reserved
@@ -206,5 +206,5 @@ def _ahead(function: str, python: str | None, device_memory: int | None) -> Reco
     """What a step on tensors without data asks for, under the settings of this environment."""
     narrate(f"Two steps of {function} run on tensors without data. It takes seconds, and no GPU.")
     words = next((os.environ[name] for name in SETTINGS_VARIABLES if os.environ.get(name)), "")
-    rehearsal = rehearse(function, python)
+    rehearsal = rehearse(function, surroundings=Surroundings(python))
     return recorded_ahead(rehearsal, with_settings(DEFAULTS, words), Device(device_memory, device_memory))

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
+import warnings
 from contextlib import ExitStack, contextmanager
 from typing import Any, Callable, Iterator
 
 import torch
 from torch import Tensor
 
+from .accumulation import Accumulation
+from .autocast import Autocast
+from .gpu import Gpu, Streams, answers_of
+from .reductions import SUMS, buffer_bytes
 from .requests import Requests
 from .tensors import DeviceTensor
 
-CUBLAS_WORKSPACE_BYTES = 33_554_432
-"""On compute capability 9.0; 8,519,680 on others."""
+CUBLAS_WORKSPACE_BYTES = 8_519_680
+LARGE_CUBLAS_WORKSPACE_BYTES = 33_554_432
+LARGE_ON = ((9, 0), (10, 0))
+"""Compute capabilities on which cuBLAS has the large one."""
+FLASH_FROM = (8, 0)
 CUBLASLT_WORKSPACE_BYTES = 1 << 20
 MULTIPLY = frozenset({"mm", "addmm", "bmm", "baddbmm", "addmv", "mv", "dot", "addbmm"})
 CONVOLVE = frozenset({"convolution", "convolution_backward"})
@@ -35,6 +44,18 @@ def dropout(tensor: Tensor, probability: float, is_training: bool) -> Tensor:
     return result
 
 
+def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """A bias that is added after the multiplication is added in place, but not to a tensor of another class."""
+    if bias is None:
+        return torch.matmul(inputs, weight.t())
+    if inputs.dim() == 2:
+        return torch.addmm(bias, inputs, weight.t())
+    if inputs.is_contiguous() and bias.dim() == 1 and inputs.dim() > 2:
+        flat = torch.addmm(bias, inputs.reshape(-1, inputs.shape[-1]), weight.t())
+        return flat.view(*inputs.shape[:-1], flat.shape[-1])
+    return torch.matmul(inputs, weight.t()).add_(bias)
+
+
 def attention(
     query: Tensor,
     key: Tensor,
@@ -50,6 +71,7 @@ def attention(
     heads = query.shape[-1] == value.shape[-1] and query.dim() == 4
     backends = torch.backends.cuda
     can_flash = heads and query.dtype in FLASH_TYPES and query.shape[-1] <= FLASH_HEAD_AT_MOST
+    can_flash = can_flash and torch.cuda.get_device_capability() >= FLASH_FROM
     if attn_mask is None and can_flash and backends.flash_sdp_enabled():
         flash = aten._scaled_dot_product_flash_attention.default
         out: Tensor = flash(query, key, value, dropout_p, is_causal, False, scale=scale)[0]
@@ -76,15 +98,17 @@ def _bias(mask: Tensor | None, query: Tensor, key: Tensor) -> Tensor | None:
 class Workspaces:
     """The workspaces of matrix multiplications and convolutions, which come from PyTorch's allocator.
 
-    cuBLAS multiplies, cuBLASLt adds a bias too. PyTorch keeps a workspace of cuBLAS for each thread that multiplies,
-    forward and backward, from its first multiplication on, and does so for cuBLASLt since 2.9; since 2.15 both come and
-    go with each operation. Without cuDNN a convolution multiplies, and writes the patches of one sample as columns;
-    with it, nobody knows.
+    cuBLAS multiplies, cuBLASLt adds a bias too, and is asked by a handle of cuBLAS. PyTorch keeps a workspace of cuBLAS
+    for each thread that multiplies, forward and backward, from its first multiplication on, and does so for cuBLASLt
+    since 2.9; since 2.15 both come and go with each operation. Without cuDNN a convolution multiplies, and writes the
+    patches of one sample as columns; with it, nobody knows.
     """
 
-    def __init__(self, requests: Requests) -> None:
+    def __init__(self, requests: Requests, gpu: Gpu) -> None:
         self._requests = requests
-        self._cublas_bytes = _configured_bytes(os.environ.get("CUBLAS_WORKSPACE_CONFIG", ""))
+        self._processors = gpu.processors
+        default = LARGE_CUBLAS_WORKSPACE_BYTES if gpu.capability in LARGE_ON else CUBLAS_WORKSPACE_BYTES
+        self._cublas_bytes = _configured_bytes(os.environ.get("CUBLAS_WORKSPACE_CONFIG", ""), default)
         is_kept = VERSION < (2, 15) or os.environ.get("TORCH_CUBLAS_WORKSPACE_CACHE") == "1"
         self._kept = {"cublas": is_kept, "cublaslt": is_kept and VERSION >= (2, 9)}
         self._there: set[Any] = set()
@@ -92,7 +116,11 @@ class Workspaces:
     def after(self, func: Any, args: Any, result: Any) -> None:
         """Called after each operation, whose result is there; what it needed meanwhile is gone again."""
         name = func.overloadpacket.__name__ if hasattr(func, "overloadpacket") else ""
+        if name in SUMS:
+            self._pass(buffer_bytes(name, args, result, self._processors))
         if name == "addmm":
+            if self._kept["cublas"]:
+                self._need("cublas", self._cublas_bytes)
             self._need("cublaslt", CUBLASLT_WORKSPACE_BYTES)
         elif name in MULTIPLY:
             self._need("cublas", self._cublas_bytes)
@@ -106,6 +134,11 @@ class Workspaces:
             if columns is not None:
                 self._requests.free(columns)
 
+    def _pass(self, size_bytes: int) -> None:
+        """Have memory for the time of a kernel."""
+        if size_bytes:
+            self._requests.free(self._requests.add(size_bytes, "workspace"))
+
     def _need(self, library: str, size_bytes: int) -> None:
         """Have a library's workspace, for this operation or from now on."""
         workspace = (library, torch._C._current_graph_task_id() != -1)
@@ -118,64 +151,49 @@ class Workspaces:
             self._requests.free(number)
 
 
-def _configured_bytes(setting: str) -> int:
+def _configured_bytes(setting: str, default: int) -> int:
     """ ":4096:2:16:8" is twice 4096 KiB and eight times 16 KiB."""
     numbers = setting.split(":")[1:]
     if not numbers or len(numbers) % 2 or not all(number.isdecimal() for number in numbers):
-        return CUBLAS_WORKSPACE_BYTES
+        return default
     return sum(int(size) * int(count) for size, count in zip(numbers[::2], numbers[1::2])) * 1024
 
 
 KERNELS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("dropout", dropout),
+    ("linear", linear),
     ("scaled_dot_product_attention", attention),
 )
 """Operations that are others put together, chosen by the device."""
 
-ANSWERS = {
-    "_lazy_init": None,
-    "is_available": True,
-    "device_count": 1,
-    "current_device": 0,
-    "is_current_stream_capturing": False,
-    "is_bf16_supported": True,
-    "get_device_capability": (9, 0),
-    "get_device_name": "a GPU without data",
-    "synchronize": None,
-    "empty_cache": None,
-    "set_device": None,
-    "manual_seed": None,
-    "manual_seed_all": None,
-    "reset_peak_memory_stats": None,
-    "memory_allocated": 0,
-    "max_memory_allocated": 0,
-    "memory_reserved": 0,
-    "max_memory_reserved": 0,
-}
-"""What functions of `torch.cuda` give in a rehearsal."""
-
 
 @contextmanager
-def as_on_a_gpu() -> Iterator[None]:
+def as_on_a_gpu(requests: Requests, gpu: Gpu) -> Iterator[None]:
     """Have PyTorch choose as it does where there is a GPU."""
     with ExitStack() as stack:
         library = torch.library.Library("aten", "IMPL")
-        for name, kernel in KERNELS:
-            library.impl(name, kernel, "AutogradCUDA")
-            library.impl(name, kernel, "CUDA")
-        for name, value in ANSWERS.items():
-            _replace(stack, torch.cuda, name, lambda *_, _value=value, **__: _value)
-        _replace(stack, torch.cuda.amp.common, "amp_definitely_not_available", lambda: False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a build with CUDA warns that its own kernels are not taken
+            for name, kernel in KERNELS:
+                library.impl(name, kernel, "AutogradCUDA")
+                library.impl(name, kernel, "CUDA")
+            Autocast().enter(stack, library, replace)
+        for owner, answers in answers_of(gpu, Streams(requests)).items():
+            for name, value in answers.items():
+                replace(stack, owner, name, value if callable(value) else lambda *_, _value=value, **__: _value)
+        replace(stack, torch.cuda.amp.common, "amp_definitely_not_available", lambda: False)
         _allow_foreach(stack)
         if hasattr(torch._C, "_ensureCUDADeviceGuardSet"):  # "cuda" without an index asks the driver otherwise
             torch._C._ensureCUDADeviceGuardSet()
         if hasattr(torch._C, "_set_only_lift_cpu_tensors"):  # torch.tensor(data, device="cuda") begins in host memory
             torch._C._set_only_lift_cpu_tensors(True)
             stack.callback(torch._C._set_only_lift_cpu_tensors, False)
+        Accumulation()
         yield
 
 
-def _replace(stack: ExitStack, owner: Any, name: str, value: Any) -> None:
+def replace(stack: ExitStack, owner: Any, name: str, value: Any) -> None:
+    """Have something in the place of what a module has under a name, until the stack ends."""
     if hasattr(owner, name):
         stack.callback(setattr, owner, name, getattr(owner, name))
         setattr(owner, name, value)
@@ -183,8 +201,7 @@ def _replace(stack: ExitStack, owner: Any, name: str, value: Any) -> None:
 
 def _allow_foreach(stack: ExitStack) -> None:
     """Optimizers take the foreach kernels for the GPU's tensors, as they do for parameters on a real one."""
-    from torch.utils import _foreach_utils
-
-    types: list[Any] = _foreach_utils._foreach_supported_types
-    types.append(DeviceTensor)
-    stack.callback(types.remove, DeviceTensor)
+    for name in ("torch.optim.optimizer", "torch.utils._foreach_utils"):
+        types: list[Any] = importlib.import_module(name)._foreach_supported_types
+        types.append(DeviceTensor)
+        stack.callback(types.remove, DeviceTensor)

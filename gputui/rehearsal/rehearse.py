@@ -1,36 +1,90 @@
-"""The steps, and the report of what they asked for."""
+"""A rehearsal of a function or of a program, and the report of what it asked for."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
 import traceback
 from functools import partial
-from typing import Any
+from typing import Any, Iterator
 
 import torch
 from torch.utils._pytree import tree_map
 
-from .choices import Workspaces, as_on_a_gpu
+from .choices import Workspaces, as_on_a_gpu, replace
+from .gpu import Gpu
+from .ranks import NoRanksError, answers_for_ranks
 from .requests import Requests
-from .tensors import DEVICE, DeviceMode, UnsupportedError
+from .tensors import DEVICE, DeviceMode, MetaAsked, UnsupportedError
 from .training import WrongFormError, modules_followed, move, on_device, take_step, training_of
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
 
 
-class _ProblemError(Exception):
+class ProblemError(Exception):
+    """Why there is no answer, as the report says it."""
+
     def __init__(self, kind: str, words: str) -> None:
         super().__init__(words)
         self.report = {"problem": kind, "words": words}
 
 
-def report_of(function: str, arguments: dict[str, Any], steps: int) -> dict[str, Any]:
+class Rehearsal:
+    """Tensors without data, and what is asked for them."""
+
+    def __init__(self, gpu: Gpu) -> None:
+        self.gpu = gpu
+        self.requests = Requests()
+        self.mode = DeviceMode(self.requests.see, self.requests.begin, Workspaces(self.requests, gpu).after)
+        self.meta_asked = MetaAsked(self.mode)
+        self.is_uncompiled = False
+        """Whether the program asked for torch.compile."""
+
+    @contextlib.contextmanager
+    def in_thread(self) -> Iterator[None]:
+        """Have what this thread does on the GPU be done without data."""
+        with self.mode, self.meta_asked:
+            yield
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Have there be a GPU, and the other ranks of a job."""
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(as_on_a_gpu(self.requests, self.gpu))
+            for owner, name, value in answers_for_ranks() if torch.distributed.is_available() else ():
+                replace(stack, owner, name, value)
+            stack.enter_context(self.in_thread())
+            yield
+
+    def report(self, events: list[int]) -> dict[str, Any]:
+        """What was asked for."""
+        requests = self.requests
+        return {
+            "torch": torch.__version__,
+            "events": events,
+            "sizes_bytes": requests.sizes_bytes,
+            "categories": requests.categories,
+            "modules": requests.modules,
+            "streams": requests.streams,
+            "element_bytes": requests.element_bytes,
+            "operations": requests.operations,
+            "operation_names": list(requests.operation_names.numbers),
+            "lines": requests.lines,
+            "places": list(requests.places.numbers),
+            "marks": requests.marks,
+            "values_read": self.mode.values_read,
+            "largest_results": self.mode.largest_results,
+            "is_uncompiled": self.is_uncompiled,
+        }
+
+
+def report_of(function: str, arguments: dict[str, Any], steps: int, gpu: Gpu = Gpu()) -> dict[str, Any]:  # noqa: B008
     """Run the steps of what "MODULE:FUNCTION" returns; the report, with a "problem" where they could not be run."""
     try:
-        return _rehearse(partial(_function_in(function), **arguments), steps)
-    except _ProblemError as problem:
+        return _rehearse(partial(_function_in(function), **arguments), steps, gpu)
+    except ProblemError as problem:
         return problem.report
 
 
@@ -40,53 +94,39 @@ def _function_in(words: str) -> Any:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         kind = "no_module" if error.name and module_name.startswith(error.name) else "failed"
-        raise _ProblemError(kind, str(error)) from None
+        raise ProblemError(kind, str(error)) from None
     except Exception as error:  # whatever the user's own code raises is named with its line
-        raise _failed(error) from None
+        raise failed(error) from None
     found = getattr(module, name, None)
     if not callable(found):
-        raise _ProblemError("no_function", ", ".join(key for key, value in vars(module).items() if callable(value)))
+        raise ProblemError("no_function", ", ".join(key for key, value in vars(module).items() if callable(value)))
     return found
 
 
-def _failed(error: BaseException) -> _ProblemError:
+def failed(error: BaseException) -> ProblemError:
     """The user's code failed: the traceback goes to standard error, without gputui's own lines at its beginning."""
     lines = traceback.TracebackException.from_exception(error)
     lines.stack[:] = [frame for frame in lines.stack if not frame.filename.startswith(PACKAGE)]
     sys.stderr.write("".join(lines.format()))
+    if isinstance(error, NoRanksError):
+        return ProblemError("no_ranks", "")
     if isinstance(error, UnsupportedError):
         where = next((frame for frame in reversed(lines.stack) if "/torch/" not in frame.filename), None)
         place = f"{os.path.basename(where.filename)}:{where.lineno}" if where else ""
-        return _ProblemError("unsupported", f"{error.operation}|{error.reason}|{place}")
-    return _ProblemError("failed", f"{type(error).__name__}: {error}")
+        return ProblemError("unsupported", f"{error.operation}|{error.reason}|{place}")
+    return ProblemError("failed", f"{type(error).__name__}: {error}")
 
 
-def _rehearse(function: Any, steps: int) -> dict[str, Any]:
-    requests = Requests()
-    workspaces = Workspaces(requests)
-    mode = DeviceMode(requests.see, requests.begin, workspaces.after)
+def _rehearse(function: Any, steps: int, gpu: Gpu) -> dict[str, Any]:
+    rehearsal = Rehearsal(gpu)
     try:
-        with as_on_a_gpu(), mode:
-            events = _run(function, steps, requests)
+        with rehearsal.running():
+            events = _run(function, steps, rehearsal.requests)
     except WrongFormError as error:
-        raise _ProblemError("wrong_form", str(error)) from None
+        raise ProblemError("wrong_form", str(error)) from None
     except Exception as error:  # whatever the user's own code raises is named with its line
-        raise _failed(error) from None
-    return {
-        "torch": torch.__version__,
-        "events": events,
-        "sizes_bytes": requests.sizes_bytes,
-        "categories": requests.categories,
-        "modules": requests.modules,
-        "element_bytes": requests.element_bytes,
-        "operations": requests.operations,
-        "operation_names": list(requests.operation_names.numbers),
-        "lines": requests.lines,
-        "places": list(requests.places.numbers),
-        "marks": requests.marks,
-        "values_read": mode.values_read,
-        "largest_results": mode.largest_results,
-    }
+        raise failed(error) from None
+    return rehearsal.report(events)
 
 
 def _run(function: Any, steps: int, requests: Requests) -> list[int]:

@@ -30,8 +30,8 @@ class Requests:
     """The requests and frees in order.
 
     `events` holds the number of a request where it is made, and -1 - number where it is freed; `sizes_bytes`,
-    `categories`, `modules`, `element_bytes` (0 for what is no floating point), `operations` and `lines` are by that
-    number. The last two are numbers in `operation_names` and `places` (pairs of file and line).
+    `categories`, `modules`, `element_bytes` (0 for what is no floating point), `streams`, `operations` and `lines` are
+    by that number. The last two are numbers in `operation_names` and `places` (pairs of file and line).
     """
 
     def __init__(self) -> None:
@@ -45,6 +45,8 @@ class Requests:
         self.operation_names = Numbered()
         self.places = Numbered()
         self.marks: list[tuple[int, str]] = []
+        self.streams: list[int] = []
+        self.stream = 0
         self.current_module = ""
         self.current_operation = ""
         self.category = UNKNOWN
@@ -66,6 +68,7 @@ class Requests:
         self.events.append(number)
         self.sizes_bytes.append(size_bytes)
         self.categories.append(category or self.category)
+        self.streams.append(self.stream)
         self.modules.append(self.current_module)
         self.element_bytes.append(element_bytes)
         self.operations.append(self.operation_names.of(self.current_operation))
@@ -78,7 +81,10 @@ class Requests:
 
     def see(self, tensor: Tensor) -> None:
         """Record a tensor's storage where it is new."""
-        storage = tensor.untyped_storage()
+        self.see_storage(tensor.untyped_storage(), tensor.element_size() if tensor.dtype.is_floating_point else 0)
+
+    def see_storage(self, storage: Any, element_bytes: int = 0) -> None:
+        """Record a storage where it is new, or has another size."""
         size_bytes = storage.nbytes()
         key = storage._cdata
         known = self._live.get(key)
@@ -91,7 +97,7 @@ class Requests:
         if not size_bytes:
             del self._live[key]
             return
-        number = self.add(size_bytes, element_bytes=tensor.element_size() if tensor.dtype.is_floating_point else 0)
+        number = self.add(size_bytes, element_bytes=element_bytes)
         self._live[key] = (weakref.ref(storage, self._ending(key)), number)
 
     def _ending(self, key: int) -> Any:
@@ -104,7 +110,8 @@ class Requests:
         return end
 
     def name(self, tensor: Any, category: str, module: str | None = None) -> None:
-        """Say what a tensor is, and whose."""
+        """Say what a tensor is, and whose; of a DTensor, its part."""
+        tensor = getattr(tensor, "_local_tensor", tensor)
         if isinstance(tensor, Tensor):
             known = self._live.get(tensor.untyped_storage()._cdata)
             if known is not None:

@@ -1,8 +1,7 @@
-"""The program that runs in the user's Python: `python run.py MODULE:FUNCTION REPORT [ARGUMENTS]`.
+"""The program that runs in the user's Python: `python run.py REQUEST REPORT`.
 
-REPORT is a file for the answer, ARGUMENTS what the function is called with by name, as JSON.
-
-What the user's code prints goes to standard error.
+REQUEST is JSON: `function` ("MODULE:FUNCTION") and `arguments`, or `program` (its words), and what of `gpu` and `ranks`
+is known. REPORT is a file for the answer. What the user's code prints goes to standard error.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ import sys
 from typing import Any
 
 STEPS = 2
+RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT")
 
 
 def _load_package() -> Any:
@@ -29,24 +29,36 @@ def _load_package() -> Any:
     package = importlib.util.module_from_spec(spec)
     sys.modules[name] = package
     spec.loader.exec_module(package)
-    return importlib.import_module(name + ".rehearse")
+    return name
 
 
 def main() -> int:
     """Run the steps; the report is JSON, with "problem" in place of the rest where they could not be run."""
-    function, path, *rest = sys.argv[1:]
-    arguments: dict[str, Any] = json.loads(rest[0]) if rest else {}
+    request, path = json.loads(sys.argv[1]), sys.argv[2]
+
+    def end(report: dict[str, Any]) -> None:
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(report, file)
+        sys.stderr.flush()
+        os._exit(0)  # a program's threads, handlers and children have no say
+
     sys.path[0] = os.getcwd()
     sys.stdout = sys.stderr
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    for name in RANK_VARIABLES:
+        os.environ.pop(name, None)
+    os.environ.update(request.get("variables", {}))
     try:
         import torch  # noqa: F401
     except ImportError as error:
-        report: dict[str, Any] = {"problem": "no_torch", "words": str(error)}
+        end({"problem": "no_torch", "words": str(error)})
+    package = _load_package()
+    part = lambda name: importlib.import_module(f"{package}.{name}")  # noqa: E731
+    gpu = part("gpu").Gpu.of(request.get("gpu", {}))
+    if "program" in request:
+        part("script").rehearse_program(request["program"], gpu, end)
     else:
-        report = _load_package().report_of(function, arguments, STEPS)
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(report, file)
+        end(part("rehearse").report_of(request["function"], request.get("arguments", {}), STEPS, gpu))
     return 0
 
 

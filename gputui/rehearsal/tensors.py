@@ -6,15 +6,21 @@ together of others); where they go by the device, `choices` takes their place.
 
 from __future__ import annotations
 
+import os
 from typing import Any, Callable
 
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
-DEVICE = torch.device("cuda", 0)
+DEVICE = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+HOST = torch.device("cpu")
 META = torch.device("meta")
 ON_DEVICE = ("cuda", "meta")
+FAKE_MODE = torch._C._TorchDispatchModeKey.FAKE
+KEPT_ON_HOST_BYTES = 16 << 20
+"""Copies in host memory that are larger have no data either."""
 aten = torch.ops.aten
 
 
@@ -28,40 +34,46 @@ class UnsupportedError(Exception):
 
 
 class DeviceTensor(torch.Tensor):
-    """A tensor of the GPU without data."""
+    """A tensor without data, of the GPU or (`place` is HOST) of host memory: the parameters of a model that is made."""
+
+    place: torch.device = DEVICE
 
     @staticmethod
-    def __new__(cls: Any, meta: torch.Tensor) -> DeviceTensor:
+    def __new__(cls: Any, meta: torch.Tensor, place: torch.device = DEVICE) -> DeviceTensor:
         made: DeviceTensor = torch.Tensor._make_subclass(  # type: ignore[attr-defined]
-            cls, meta, meta.requires_grad, device_for_backend_keys=DEVICE
+            cls, meta, meta.requires_grad, device_for_backend_keys=place
         )
+        if place is not DEVICE:
+            made.place = place
         return made
 
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if any(kind is not DeviceTensor for kind in types):
+            return NotImplemented  # left to the other class
         raise UnsupportedError(str(func), "it runs outside the step")
 
     @property
     def device(self) -> torch.device:  # type: ignore[override]
-        return META if _InKernel.is_entered else DEVICE  # kernels written in Python make their results there
+        return META if _InKernel.is_entered else self.place  # kernels written in Python make their results there
 
-    is_cuda = property(lambda _: True)  # type: ignore[assignment]
+    is_cuda = property(lambda self: self.place is DEVICE)  # type: ignore[assignment]
     is_meta = property(lambda _: False)  # type: ignore[assignment]
-    is_cpu = property(lambda _: False)  # type: ignore[assignment]
+    is_cpu = property(lambda self: self.place is HOST)  # type: ignore[assignment]
 
     def get_device(self) -> int:
-        return 0
+        return -1 if self.place.index is None else self.place.index
 
     def tolist(self) -> Any:
-        return self.cpu().tolist()
+        return _zeros_of(self).tolist()
 
     def numpy(self, **_: Any) -> Any:
-        return self.cpu().numpy()
+        return _zeros_of(self).numpy()
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
-        return f"tensor(..., device='{DEVICE}', size={tuple(self.shape)}, dtype={self.dtype})"
+        return f"tensor(..., device='{self.place}', size={tuple(self.shape)}, dtype={self.dtype})"
 
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if self.dim() == 0 else repr(self)
@@ -76,7 +88,7 @@ class DeviceTensor(torch.Tensor):
 
 
 class DeviceMode(TorchDispatchMode):
-    """Runs the operations on a GPU's tensors without data, and shows each result to `see`.
+    """Runs the operations on a GPU's tensors without data, and shows each result on the GPU to `see`.
 
     `before` is called with each operation, `after` with it, its arguments and its result.
     """
@@ -91,31 +103,61 @@ class DeviceMode(TorchDispatchMode):
         self._see = see
         self._before = before
         self._after = after
+        self.place = DEVICE
+        """Where the results of the operation that runs, or ran last, are."""
+        self.is_meta_meant = False
+        """Whether the program itself asks for the meta device: PyTorch's own code does so for tensors like ours."""
         self.values_read = 0
         self.largest_results: dict[str, int] = {}
         """Operations whose result depends on data, with how often each was taken for as large as it can be."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
+        if torch._C._get_dispatch_mode(FAKE_MODE) is not None:
+            return func(*args, **kwargs)  # PyTorch itself asks for the size of a result, as DTensor does
+        if any(kind is not DeviceTensor for kind in types):
+            return NotImplemented  # a tensor made of others, such as a DTensor: its parts come here in their turn
         flat, tree = tree_flatten((args, kwargs))
         device = kwargs.get("device")
         is_here = any(isinstance(leaf, DeviceTensor) for leaf in flat)
         if device is None and not is_here:
             return func(*args, **kwargs)
-        if device is not None and torch.device(device).type not in ON_DEVICE:
-            return _to_host(args, kwargs) if is_here else func(*args, **kwargs)
-        self._before(func)
+        if device is not None and not self._goes_by(torch.device(device), flat):
+            return self._elsewhere(func, args, kwargs, is_here=is_here)
+        if device is None:
+            self.place = _place_of(flat)
+        else:
+            flat, tree = tree_flatten((args, {**kwargs, "device": META}))
+        if self.place is DEVICE:
+            self._before(func)
         special = SPECIAL.get(func)
         done = NotImplemented if special is None else special(self, *args, **kwargs)
-        if done is not NotImplemented:
-            return done
-        if device is not None:
-            kwargs["device"] = META
-            flat, tree = tree_flatten((args, kwargs))
-        args, kwargs = tree_unflatten([without_data(leaf) for leaf in flat], tree)
-        result = self.wrapped(_run(func, args, kwargs))
-        self._after(func, args, result)
+        return self._done(func, *tree_unflatten(map(without_data, flat), tree)) if done is NotImplemented else done
+
+    def _done(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """The result of an operation without data."""
+        place = self.place
+        result = self.wrapped(run_without_data(func, args, kwargs))
+        if place is DEVICE:
+            self._after(func, args, result)
         return result
+
+    def _goes_by(self, device: torch.device, flat: Any) -> bool:
+        """Whether a tensor for this device is one without data; and where."""
+        if device.type == "cuda":
+            self.place = DEVICE
+        elif device.type == "cpu":
+            large = (leaf for leaf in flat if isinstance(leaf, DeviceTensor) and _bytes_of(leaf) > KEPT_ON_HOST_BYTES)
+            if next(large, None) is None:
+                return False
+            self.place = HOST
+        return device.type in ("cuda", "cpu") or (device.type == "meta" and not self.is_meta_meant)
+
+    def _elsewhere(self, func: Any, args: Any, kwargs: Any, *, is_here: bool) -> Any:
+        """An operation whose result is not on the GPU."""
+        if not is_here:
+            return func(*args, **kwargs)
+        return run_without_data(func, args, kwargs) if self.is_meta_meant else _to_host(args, kwargs)
 
     def largest(self, operation: str) -> None:
         """Count an operation whose result is taken for as large as it can be."""
@@ -131,20 +173,51 @@ class DeviceMode(TorchDispatchMode):
         if not isinstance(leaf, DeviceTensor):
             if leaf.device.type != "meta":
                 return leaf
-            leaf = DeviceTensor(leaf)
-        self._see(leaf)
+            leaf = DeviceTensor(leaf, self.place)
+        if leaf.place is DEVICE:
+            self._see(leaf)
         return leaf
+
+
+class MetaAsked(TorchFunctionMode):
+    """Notes where the program itself asks for the meta device."""
+
+    def __init__(self, mode: DeviceMode) -> None:
+        super().__init__()
+        self._mode = mode
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if not (_is_meta(kwargs.get("device")) or any(map(_is_meta, args))):
+            return func(*args, **kwargs)
+        before, self._mode.is_meta_meant = self._mode.is_meta_meant, True
+        try:
+            return func(*args, **kwargs)
+        finally:
+            self._mode.is_meta_meant = before
+
+
+def _is_meta(value: Any) -> bool:
+    return (isinstance(value, torch.device) and value.type == "meta") or (isinstance(value, str) and value == "meta")
+
+
+def _place_of(flat: Any) -> torch.device:
+    """The GPU where one of the tensors is there."""
+    return DEVICE if any(isinstance(leaf, DeviceTensor) and leaf.place is DEVICE for leaf in flat) else HOST
+
+
+def _bytes_of(tensor: torch.Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
+
+
+def _zeros_of(tensor: torch.Tensor, dtype: Any = None) -> torch.Tensor:
+    return torch.zeros(tensor.shape, dtype=dtype or tensor.dtype, device=HOST)
 
 
 def _to_host(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A copy in host memory: zeros."""
     return tree_map(
-        lambda leaf: (
-            torch.zeros(leaf.shape, dtype=kwargs.get("dtype") or leaf.dtype, device="cpu")
-            if isinstance(leaf, DeviceTensor)
-            else leaf
-        ),
-        args[0],
+        lambda leaf: _zeros_of(leaf, kwargs.get("dtype")) if isinstance(leaf, DeviceTensor) else leaf, args[0]
     )
 
 
@@ -173,7 +246,8 @@ class _InKernel:
             guard.__exit__(None, None, None)
 
 
-def _run(func: Any, args: Any, kwargs: Any) -> Any:
+def run_without_data(func: Any, args: Any, kwargs: Any) -> Any:
+    """An operation by the kernel that knows the size of its result alone."""
     try:
         with _InKernel():
             return func(*args, **kwargs)
@@ -203,9 +277,10 @@ def _copy_into(_mode: DeviceMode, into: torch.Tensor, *_: Any, **__: Any) -> tor
 def _to_copy(mode: DeviceMode, tensor: torch.Tensor, **kwargs: Any) -> Any:
     """Nothing is copied to where it is; PyTorch asks for it because to its own code it is elsewhere."""
     changes = kwargs.get("dtype") not in (None, tensor.dtype) or kwargs.get("memory_format") not in KEEPING
-    if changes or kwargs.get("device") is None or not isinstance(tensor, DeviceTensor):
+    is_there = isinstance(tensor, DeviceTensor) and tensor.place is mode.place
+    if changes or kwargs.get("device") is None or not is_there:
         return NotImplemented
-    return mode.wrapped(_run(aten.alias.default, (tensor,), {}))
+    return mode.wrapped(run_without_data(aten.alias.default, (tensor,), {}))
 
 
 def _nonzero(mode: DeviceMode, tensor: torch.Tensor) -> Any:
@@ -230,7 +305,13 @@ def _index(mode: DeviceMode, tensor: torch.Tensor, indices: Any) -> Any:
             plain += [torch.empty(index.numel(), dtype=torch.long, device=META)] * index.dim()
         else:
             plain.append(without_data(index))
-    return mode.wrapped(_run(aten.index.Tensor, (tensor, plain), {}))
+    return mode.wrapped(run_without_data(aten.index.Tensor, (tensor, plain), {}))
+
+
+def _native_dropout(mode: DeviceMode, tensor: torch.Tensor, _probability: float, _is_training: Any) -> Any:
+    """The kernel for GPUs makes its mask first."""
+    mask = mode.wrapped(torch.empty(tensor.shape, dtype=torch.bool, device=META))
+    return mode.wrapped(run_without_data(aten.empty_like.default, (tensor,), {"dtype": tensor.dtype})), mask
 
 
 KEEPING = (None, torch.preserve_format)
@@ -242,5 +323,7 @@ SPECIAL: dict[Any, Callable[..., Any]] = {
     aten.masked_select.default: _masked_select,
     aten.index.Tensor: _index,
     aten.index_put_.default: _copy_into,
+    aten.native_dropout.default: _native_dropout,
+    aten.record_stream.default: lambda *_: None,
 }
 """Operations that need data, or do nothing without."""

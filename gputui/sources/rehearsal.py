@@ -11,14 +11,17 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from gputui.errors import GputuiError, UsageError, did_you_mean
+from gputui.explain.check.devices import KnownDevice
 from gputui.model.attached.allocator import CallSite
 from gputui.model.attached.trace import Rehearsal
 from gputui.own_descriptors import of_child
+from gputui.units import MIB
 
 _PROGRAM = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "rehearsal", "run.py")
+GPUS_OF_A_NODE = 8
 FORMS = "model, optimizer, batch; with a loss function behind them; model, batch; or a function that takes one step"
 """What the user's function may return, in a sentence."""
 
@@ -31,10 +34,45 @@ def default_python() -> str:
     return shutil.which("python") or shutil.which("python3") or sys.executable
 
 
+class Surroundings(NamedTuple):
+    """Where a step is rehearsed: which Python, GPU, and rank of how many; and how long it may take."""
+
+    python: str | None = None
+    device: KnownDevice | None = None
+    world_size: int = 1
+    rank: int = 0
+    within_s: float | None = None
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """What of it the rehearsal is told."""
+        gpu: dict[str, Any] = {}
+        if self.device is not None:
+            gpu = {
+                "name": self.device.product,
+                "total_bytes": self.device.total_mib * MIB,
+                "capability": self.device.capability,
+                "processors": self.device.processors,
+            }
+        if self.world_size == 1:
+            return {"gpu": gpu}
+        here = min(self.world_size, GPUS_OF_A_NODE)
+        variables = {
+            "RANK": self.rank,
+            "WORLD_SIZE": self.world_size,
+            "LOCAL_RANK": self.rank % here,
+            "LOCAL_WORLD_SIZE": here,
+            "GROUP_RANK": self.rank // here,
+            "MASTER_ADDR": "localhost",
+            "MASTER_PORT": 29500,
+        }
+        return {"gpu": {**gpu, "devices": here}, "variables": {name: str(value) for name, value in variables.items()}}
+
+
 def rehearse(
     function: str,
-    python: str | None = None,
     arguments: Mapping[str, Any] = MappingProxyType({}),
+    surroundings: Surroundings = Surroundings(),  # noqa: B008 - it does not change
     paths: Sequence[str] = (),
 ) -> Rehearsal:
     """What a step of the training that "MODULE:FUNCTION" returns asks for. Raises GputuiError with the reason.
@@ -46,26 +84,55 @@ def rehearse(
     if not (module and name.isidentifier()):
         cause = f"{function!r} names no function."
         raise UsageError(cause, "Write MODULE:FUNCTION, such as train:setup for the function setup in train.py.")
-    chosen = python or default_python()
+    return _rehearsed({"function": function, "arguments": dict(arguments)}, function, surroundings, paths)
+
+
+def rehearse_program(words: Sequence[str], surroundings: Surroundings) -> Rehearsal:
+    """What the first steps of a program ask for, `train.py ARGUMENT...` or `-m MODULE ARGUMENT...`.
+
+    Raises GputuiError with the reason.
+    """
+    name = words[1] if words[0] == "-m" and len(words) > 1 else words[0]
+    if words[0] != "-m" and not os.path.isfile(words[0]):
+        cause = f"There is no file {words[0]}."
+        raise UsageError(cause, "Name the script that trains: gputui check --run train.py ARGUMENT...")
+    return _rehearsed({"program": list(words)}, name, surroundings)
+
+
+def _rehearsed(
+    request: Mapping[str, Any], name: str, surroundings: Surroundings, paths: Sequence[str] = ()
+) -> Rehearsal:
+    chosen = surroundings.python or default_python()
+    text = json.dumps({**request, **surroundings.request}, default=str)
     with TemporaryDirectory(prefix="gputui-") as folder:
         path = os.path.join(folder, "report.json")
-        status = _run([chosen, _PROGRAM, function, path, json.dumps(dict(arguments), default=str)], chosen, paths)
+        status = _run([chosen, _PROGRAM, text, path], chosen, paths, surroundings.within_s)
         try:
             with open(path, "rb") as file:
                 report = json.load(file)
         except (OSError, ValueError):
             cause = f"{chosen} ended with exit status {status} before the step was done."
             raise GputuiError(cause, "What it wrote is above.") from None
-    return rehearsal_of(report, function, chosen)
+    return rehearsal_of(report, name, chosen)
 
 
-def _run(command: list[str], python: str, paths: Sequence[str]) -> int:
+def _run(command: list[str], python: str, paths: Sequence[str], within_s: float | None) -> int:
     variables = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)} if paths else None
     outputs = of_child(sys.stdout), of_child(sys.stderr)
     try:
         return subprocess.run(
-            command, check=False, stdin=subprocess.DEVNULL, stdout=outputs[0], stderr=outputs[1], env=variables
+            command,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=outputs[0],
+            stderr=outputs[1],
+            env=variables,
+            timeout=within_s,
         ).returncode
+    except subprocess.TimeoutExpired:
+        cause = f"The program took no third step of an optimizer of PyTorch's within {within_s:g} s."
+        remedy = "Give it more time with --within 30min, or less to do; or write a step as a function: MODULE:FUNCTION."
+        raise GputuiError(cause, remedy) from None
     except OSError as error:
         cause = f"{python} cannot be run: {error.strerror}."
         raise GputuiError(cause, "Name another interpreter with --python PATH.") from None
@@ -103,6 +170,30 @@ def _failed(words: str, function: str, _python: str) -> GputuiError:
     return GputuiError(cause if cause.endswith(".") else f"{cause}.", "Its traceback is above.")
 
 
+def _exited(words: str, function: str, _python: str) -> GputuiError:
+    status, _, steps = words.partition("|")
+    after = "before its first step" if steps == "0" else f"after {steps} steps" if steps != "1" else "after one step"
+    return GputuiError(f"{function} ended with exit status {status} {after}.", "What it wrote is above.")
+
+
+def _no_memory(_words: str, function: str, _python: str) -> GputuiError:
+    cause = f"{function} ended without asking for GPU memory."
+    return GputuiError(
+        cause, "Name the script that trains, with its arguments; a model stays in host memory without .to('cuda')."
+    )
+
+
+def _network(words: str, function: str, _python: str) -> GputuiError:
+    cause = f"{function} needs something from the network, which did not answer: {words.splitlines()[0]}"
+    remedy = "Run it once where there is a network, so that it is in a cache or folder here, and try again."
+    return GputuiError(cause if cause.endswith(".") else f"{cause}.", remedy)
+
+
+def _no_ranks(_words: str, function: str, _python: str) -> GputuiError:
+    cause = f"{function} joins a job of several ranks, and nothing says of how many."
+    return GputuiError(cause, "Say it with --world-size 8; --rank names the one that is rehearsed.")
+
+
 _ERRORS: dict[str, Callable[[str, str, str], GputuiError]] = {
     "no_torch": _no_torch,
     "no_module": _no_module,
@@ -110,13 +201,20 @@ _ERRORS: dict[str, Callable[[str, str, str], GputuiError]] = {
     "wrong_form": _wrong_form,
     "unsupported": _unsupported,
     "failed": _failed,
+    "exited": _exited,
+    "no_memory": _no_memory,
+    "network": _network,
+    "no_ranks": _no_ranks,
 }
 
 
 def _line(file: str, line: int) -> CallSite | None:
-    """A line of the program; its file relative to the working folder where it lies below it."""
+    """A line of the program; its file relative to the working folder where it lies below it, or as it is imported."""
     if not file:
         return None
+    _, _, imported = file.rpartition("/site-packages/")
+    if imported != file:
+        return CallSite(imported, line, "")
     relative = os.path.relpath(file)
     return CallSite(file if relative.startswith("..") else relative, line, "")
 
@@ -137,4 +235,7 @@ def rehearsal_of(report: dict[str, Any], function: str, python: str) -> Rehearsa
         tuple((int(event), str(name)) for event, name in report["marks"]),
         int(report["values_read"]),
         {str(name): int(count) for name, count in report["largest_results"].items()},
+        array("Q", report["streams"]),
+        report.get("steps"),
+        bool(report.get("is_uncompiled")),
     )

@@ -6,18 +6,14 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryFile
 
 import pytest
 
 from gputui.cli import main
 from gputui.explain.check.baseline import Baseline, baseline_text
-from gputui.sources import rehearsal
 from tests import torches
 from tests.check.conftest import PROGRAMS
-from tests.forkserver import Forked
 from tests.hanging import HANGS_S
 
 PROJECT = """[[tool.gputui.check]]
@@ -34,20 +30,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "pyproject.toml").write_text(PROJECT)
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-@pytest.fixture
-def forked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rehearsals are forked after the import of PyTorch, which takes most of their time."""
-
-    def run(command: list[str], python: str, paths: Sequence[str]) -> int:
-        variables = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-        with TemporaryFile() as errors:
-            return Forked(
-                python, command[1:], torches.FORKED_AFTER, env=variables, cwd=Path.cwd(), stderr=errors
-            ).wait()
-
-    monkeypatch.setattr(rehearsal, "_run", run)
 
 
 def test_a_change_that_needs_more_fails_with_its_reason(forked, project, monkeypatch, capsys, torch_path):
@@ -75,6 +57,14 @@ MISTAKES = {
     "device and budget": (["--device", "H100", "--budget", "1GiB"], "Give one of them."),
     "a budget in words": (["--budget", "much"], "Write a size with its unit, such as 24GiB."),
     "a tolerance in words": (["--tolerance", "little"], "Write a share in percent, such as 2%."),
+    "no program": (["--run"], "No program is named to run. For example: gputui check --run train.py"),
+    "a launcher": (["--run", "torchrun", "train.py"], "Name the script itself: gputui check --world-size 8 --run"),
+    "an option behind --run": (["--run", "--json", "train.py"], "Options of gputui go before --run"),
+    "no such script": (["--run", "python", "none.py"], "There is no file none.py."),
+    "a target and a program": (["small", "--run", "train.py"], "--run is in the place of a target, and small is one."),
+    "a rank too many": (["--world-size", "4", "--rank", "4"], "There is no rank 4 of 4. Ranks are from 0 to 3"),
+    "no ranks": (["--world-size", "0"], "A job cannot have 0 ranks."),
+    "a limit in words": (["--within", "long"], "--within should be a time from 1s to 365d"),
     "a plan for nothing": (["training:setup", "--plan"], "A plan is for a device, and none is named."),
 }
 
@@ -89,7 +79,9 @@ def test_a_mistake_on_the_command_line_is_a_sentence(project, capsys, words, sen
 WRONG_TABLES = {
     "no table": ("", "pyproject.toml has no list of tables [[tool.gputui.check]]."),
     "one table": ('[tool.gputui]\ncheck = "x"\n', "pyproject.toml has no list of tables"),
-    "no function": ('[[tool.gputui.check]]\nname = "x"\n', "A target of [[tool.gputui.check]] names no function."),
+    "no function": ('[[tool.gputui.check]]\nname = "x"\n', "A target of [[tool.gputui.check]] names no function"),
+    "two steps in one": ('[[tool.gputui.check]]\nfunction = "a:b"\nrun = "c.py"\n', "or both. Write function ="),
+    "a rank in words": ('[[tool.gputui.check]]\nrun = "c.py"\nrank = "1"\n', "rank of a target"),
     "a misspelt key": ('[[tool.gputui.check]]\nfunction = "a:b"\nbuget = "1GiB"\n', "Did you mean budget?"),
     "a number": ('[[tool.gputui.check]]\nfunction = "a:b"\nbudget = 20\n', "Write a text in quotes."),
     "no TOML": ("[[", "pyproject.toml is not TOML: "),

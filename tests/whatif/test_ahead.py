@@ -15,7 +15,7 @@ from gputui.explain.whatif.ahead import recorded_ahead
 from gputui.explain.whatif.allocator.settings import DEFAULTS, Device
 from gputui.explain.whatif.cases import AS_WRITTEN, Case, Known, answer
 from gputui.model.attached.trace import Rehearsal
-from gputui.sources.rehearsal import rehearsal_of, rehearse
+from gputui.sources.rehearsal import Surroundings, rehearsal_of, rehearse
 from gputui.units import MIB
 from tests.whatif.conftest import PROGRAMS, WORKSPACE
 
@@ -93,7 +93,7 @@ def test_a_python_without_torch_is_said(tmp_path):
     python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -S "$@"\n')
     python.chmod(0o755)
     with pytest.raises(GputuiError, match=r"PyTorch cannot be imported by .*--python PATH"):
-        rehearse("ahead:gpt", str(python))
+        rehearse("ahead:gpt", surroundings=Surroundings(str(python)))
 
 
 def test_the_command_prints_the_document(capsys, monkeypatch, torch_path):

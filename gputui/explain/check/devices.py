@@ -13,10 +13,17 @@ kernels that it has loaded, some 500 MiB (https://github.com/pytorch/pytorch/iss
 
 
 class KnownDevice(NamedTuple):
-    """A GPU as `nvidia-smi` reports it: `total_mib` is what is behind the slash, `source` where that can be read."""
+    """A GPU as `nvidia-smi` reports it: `total_mib` is what is behind the slash, `source` where that can be read.
+
+    `product` is what a program is told, `capability` the compute capability (developer.nvidia.com/cuda-gpus), and
+    `processors` how many multiprocessors it has, and threads of each, as NVIDIA's papers on its architectures say.
+    """
 
     name: str
     total_mib: int
+    product: str
+    capability: tuple[int, int]
+    processors: tuple[int, int]
     source: str
 
     @property
@@ -27,17 +34,30 @@ class KnownDevice(NamedTuple):
 
 _TOTALS = "https://github.com/modal-labs/modal-client/pull/2797"
 DEVICES = (
-    KnownDevice("B200", 183_359, "https://github.com/NVIDIA/TensorRT-LLM/issues/10278"),
-    KnownDevice("H200", 143_771, "nvidia-smi, driver 580.159"),
-    KnownDevice("H100", 81_559, "https://github.com/NVIDIA/nccl/issues/1264"),
-    KnownDevice("A100-80GB", 81_920, _TOTALS),
-    KnownDevice("A100-40GB", 40_960, _TOTALS),
-    KnownDevice("L40S", 46_068, _TOTALS),
-    KnownDevice("A10", 23_028, _TOTALS),
-    KnownDevice("L4", 23_034, _TOTALS),
-    KnownDevice("T4", 15_360, _TOTALS),
-    KnownDevice("RTX4090", 24_564, "https://github.com/RLinf/RLinf/issues/255"),
-    KnownDevice("RTX3090", 24_576, "https://github.com/noonghunna/club-3090/issues/1127"),
+    KnownDevice(
+        "B200", 183_359, "NVIDIA B200", (10, 0), (148, 2048), "https://github.com/NVIDIA/TensorRT-LLM/issues/10278"
+    ),
+    KnownDevice("H200", 143_771, "NVIDIA H200", (9, 0), (132, 2048), "nvidia-smi, driver 580.159"),
+    KnownDevice(
+        "H100", 81_559, "NVIDIA H100 80GB HBM3", (9, 0), (132, 2048), "https://github.com/NVIDIA/nccl/issues/1264"
+    ),
+    KnownDevice("A100-80GB", 81_920, "NVIDIA A100-SXM4-80GB", (8, 0), (108, 2048), _TOTALS),
+    KnownDevice("A100-40GB", 40_960, "NVIDIA A100-SXM4-40GB", (8, 0), (108, 2048), _TOTALS),
+    KnownDevice("L40S", 46_068, "NVIDIA L40S", (8, 9), (142, 1536), _TOTALS),
+    KnownDevice("A10", 23_028, "NVIDIA A10", (8, 6), (72, 1536), _TOTALS),
+    KnownDevice("L4", 23_034, "NVIDIA L4", (8, 9), (58, 1536), _TOTALS),
+    KnownDevice("T4", 15_360, "Tesla T4", (7, 5), (40, 1024), _TOTALS),
+    KnownDevice(
+        "RTX4090", 24_564, "NVIDIA GeForce RTX 4090", (8, 9), (128, 1536), "https://github.com/RLinf/RLinf/issues/255"
+    ),
+    KnownDevice(
+        "RTX3090",
+        24_576,
+        "NVIDIA GeForce RTX 3090",
+        (8, 6),
+        (82, 1536),
+        "https://github.com/noonghunna/club-3090/issues/1127",
+    ),
 )
 _BY_NAME = {device.name.lower(): device for device in DEVICES}
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
 
 from gputui.errors import UsageError, did_you_mean
-from gputui.explain.check.devices import device_of
+from gputui.explain.check.devices import KnownDevice, device_of
 from gputui.explain.whatif.by_hand import bytes_of
 
 TOLERANCE = 0.01
@@ -21,31 +22,41 @@ _SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 class Target:
     """A step to rehearse: `function` is "MODULE:FUNCTION", `arguments` are what it is called with.
 
+    `program` has the words of a program in place of a function: `train.py ARGUMENT...` or `-m MODULE ARGUMENT...`.
     `settings` are written as in PYTORCH_ALLOC_CONF. `budget_bytes` None: every peak fits. `tolerance` is a share.
+    `device` is what the program is told, where one was named. `rank` is the one of `world_size` that is rehearsed.
     """
 
     name: str
-    function: str
+    function: str = ""
     arguments: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     settings: str = ""
     budget_bytes: int | None = None
     tolerance: float = TOLERANCE
+    program: tuple[str, ...] = ()
+    device: KnownDevice | None = None
+    world_size: int = 1
+    rank: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """An entry of `[[tool.gputui.check]]` as it is written there; the names of the fields are its keys."""
 
-    function: str
+    function: str = ""
+    run: str = ""
     name: str = ""
     arguments: dict[str, Any] = field(default_factory=dict)
     settings: str = ""
     device: str = ""
     budget: str = ""
     tolerance: str = ""
+    world_size: int = 1
+    rank: int = 0
 
 
-_TYPES = {"arguments": dict}
+_TYPES: Mapping[str, type] = MappingProxyType({"arguments": dict, "world_size": int, "rank": int})
+_FORMS = MappingProxyType({dict: "a table", int: "a number", str: "a text in quotes"})
 
 
 def target_of(raw: Mapping[str, Any]) -> Target:
@@ -56,21 +67,59 @@ def target_of(raw: Mapping[str, Any]) -> Target:
             cause = f"A target of [[tool.gputui.check]] has no key {key!r}."
             raise UsageError(cause, did_you_mean(key, known) or f"Its keys are {', '.join(known)}.")
         if not isinstance(value, _TYPES.get(key, str)):
-            form = "a table" if key in _TYPES else "a text in quotes"
             cause = f"{key} of a target of [[tool.gputui.check]] cannot be {value!r}."
-            raise UsageError(cause, f"Write {form}.")
-    if "function" not in raw:
-        cause = "A target of [[tool.gputui.check]] names no function."
-        raise UsageError(cause, 'Write function = "MODULE:FUNCTION", such as "train:setup".')
+            raise UsageError(cause, f"Write {_FORMS[_TYPES.get(key, str)]}.")
+    if ("function" in raw) == ("run" in raw):
+        cause = "A target of [[tool.gputui.check]] names no function, and no program to run; or both."
+        raise UsageError(cause, 'Write function = "MODULE:FUNCTION", or run = "train.py ARGUMENT...".')
     row = Row(**raw)
+    check_rank(row.world_size, row.rank)
     return Target(
-        row.name or row.function,
+        row.name or row.function or row.run,
         row.function,
         MappingProxyType(row.arguments),
         row.settings,
         budget_of(row.budget, row.device),
         tolerance_of(row.tolerance) if row.tolerance else TOLERANCE,
+        program_of(shlex.split(row.run)) if row.run else (),
+        device_of(row.device) if row.device else None,
+        row.world_size,
+        row.rank,
     )
+
+
+_INTERPRETER = re.compile(r"(?:.*/)?python[\d.]*")
+_LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "mpirun", "srun", "uv", "poetry")
+
+
+def program_of(words: Sequence[str]) -> tuple[str, ...]:
+    """The words of a program, `train.py ARGUMENT...` or `-m MODULE ARGUMENT...`. Raises UsageError."""
+    if words and _INTERPRETER.fullmatch(words[0]):
+        words = words[1:]
+    example = "gputui check --run train.py ARGUMENT..."
+    if not words or words == ["-m"]:
+        cause = "No program is named to run."
+        raise UsageError(cause, f"For example: {example}")
+    if words[0].rpartition("/")[2] in _LAUNCHERS or words[:2] == ["-m", "torch.distributed.run"]:
+        cause = f"{words[0]} starts the program that trains, and one rank of that is rehearsed in one process."
+        raise UsageError(cause, "Name the script itself: gputui check --world-size 8 --run train.py ARGUMENT...")
+    if words[0].startswith("-") and words[0] != "-m":
+        cause = f"What is run begins with {words[0]}."
+        raise UsageError(cause, f"Options of gputui go before --run, those of the script behind its name: {example}")
+    return tuple(words)
+
+
+_WORLD_AT_MOST = 1 << 20
+
+
+def check_rank(world_size: int, rank: int) -> None:
+    """Raise UsageError for a rank that a job does not have."""
+    if not 1 <= world_size <= _WORLD_AT_MOST:
+        cause = f"A job cannot have {world_size} ranks."
+        raise UsageError(cause, "Write how many processes it has in all, such as --world-size 8.")
+    if not 0 <= rank < world_size:
+        cause = f"There is no rank {rank} of {world_size}."
+        raise UsageError(cause, f"Ranks are from 0 to {world_size - 1}; --world-size says how many there are.")
 
 
 def budget_of(budget: str, device: str) -> int | None:

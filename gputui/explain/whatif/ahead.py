@@ -19,6 +19,14 @@ NOT_COUNTED = (
 )
 
 
+STEPS = 2
+"""A program is followed for so many steps of an optimizer: states are made in the first."""
+_FEW_STEPS = (
+    "No optimizer of PyTorch's took a step: the peak is that of all that the program did.",
+    "The program ended after one step of its optimizer, in which the optimizer's states were made.",
+)
+
+
 def recorded_ahead(rehearsal: Rehearsal, settings: AllocatorSettings, device: Device) -> Recorded:
     """The step as a trace that begins with the program."""
     operations = operations_ahead(rehearsal)
@@ -54,7 +62,7 @@ def operations_ahead(rehearsal: Rehearsal) -> Operations:
         numbers,
         array("q", range(len(numbers))),
         rehearsal.sizes_bytes,
-        array("Q", [0]) * count,
+        rehearsal.streams or array("Q", [0]) * count,
         array("Q", [0]) * count,
         earlier=0,
     )
@@ -63,6 +71,10 @@ def operations_ahead(rehearsal: Rehearsal) -> Operations:
 def doubts_of(rehearsal: Rehearsal) -> tuple[str, ...]:
     """What makes the figures less than sure, as sentences."""
     doubts = [NOT_COUNTED]
+    if rehearsal.steps is not None and rehearsal.steps < STEPS:
+        doubts.append(_FEW_STEPS[rehearsal.steps])
+    if rehearsal.is_uncompiled:
+        doubts.append("torch.compile was left out: these figures are those of the program without it.")
     if rehearsal.values_read:
         times = "a value" if rehearsal.values_read == 1 else f"{rehearsal.values_read} values"
         doubts.append(f"The program read {times} of tensors on the GPU, and got 0, 1 or False in their place.")

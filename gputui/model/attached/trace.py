@@ -93,7 +93,9 @@ class Rehearsal:
     file lies below the working folder; None in a backward pass). `marks` says at which event a part begins: model,
     batch, forward, backward, optimizer; or step.
     `values_read` is how often the program read a value that nobody knows, `largest_results` how often each operation's
-    result was taken for as large as it can be, because its size depends on values.
+    result was taken for as large as it can be, because its size depends on values. `streams` are numbers by that of the
+    request, 0 for the default stream. `steps` is how many steps of an optimizer a whole program has taken, None for a
+    function; `is_uncompiled` says that it asked for torch.compile, which was left out.
     """
 
     torch: str
@@ -107,3 +109,6 @@ class Rehearsal:
     marks: tuple[tuple[int, str], ...]
     values_read: int
     largest_results: Mapping[str, int]
+    streams: array[int] = field(default_factory=lambda: array("Q"))
+    steps: int | None = None
+    is_uncompiled: bool = False

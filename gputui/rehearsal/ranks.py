@@ -1,0 +1,124 @@
+"""One rank of a job: its process group has as many ranks as asked for, and moves nothing."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections import deque
+from typing import Any, Callable, Iterator, Sequence
+
+import torch
+import torch.distributed as dist
+from torch.utils._pytree import tree_leaves
+
+from .tensors import SPECIAL, DeviceMode
+
+c10d = torch.ops.c10d
+IN_PLACE = (
+    *("allreduce_", "allreduce_coalesced_", "broadcast_", "reduce_", "allgather_", "allgather_coalesced_"),
+    *("_allgather_base_", "allgather_into_tensor_coalesced_", "reduce_scatter_", "_reduce_scatter_base_"),
+    *("reduce_scatter_tensor_coalesced_", "scatter_", "gather_", "alltoall_", "alltoall_base_", "send", "recv_"),
+    *("recv_any_source_", "barrier", "monitored_barrier_"),
+)
+"""Collectives that write into tensors that the program has made for that."""
+FAKE = "fake"
+
+
+class NoRanksError(Exception):
+    """The program joins a job, and nobody said of how many ranks."""
+
+
+def answers_for_ranks() -> Iterator[Any]:
+    """Owners, names, and what takes their place, for the rank of a job that the environment says."""
+    for name in IN_PLACE:
+        packet = getattr(c10d, name, None)
+        if packet is not None:
+            SPECIAL[packet.default] = _collective(packet.default)
+    SPECIAL[torch.ops._c10d_functional.wait_tensor.default] = lambda _mode, tensor: tensor
+    joining = _joining(dist.init_process_group)
+    for owner in (dist, dist.distributed_c10d):
+        yield owner, "init_process_group", joining
+        yield owner, "new_group", _of_the_same_kind(dist.new_group)
+        yield owner, "all_gather_object", _gather_objects
+        yield owner, "gather_object", _gather_objects_here
+        yield owner, "broadcast_object_list", lambda *_, **__: None
+        yield owner, "is_nccl_available", lambda: True
+    from torch.nn.parallel import distributed
+
+    yield distributed, "_verify_param_shape_across_processes", lambda *_, **__: True
+
+
+def _collective(func: Any) -> Callable[..., Any]:
+    """The tensors that it is given first are its result, and the work is done."""
+    kinds = [str(one.type) for one in func._schema.returns]
+
+    def run(_mode: DeviceMode, *args: Any, **_: Any) -> Any:
+        work = _done(args[0]).boxed()
+        results = [work if kind.endswith("Work") else args[0] for kind in kinds]
+        return results[0] if len(results) == 1 else tuple(results)
+
+    return run
+
+
+_kept: deque[Any] = deque(maxlen=1 << 12)
+"""The last works: C++ holds them, but not what they are in Python."""
+
+
+def _done(tensors: Any) -> Any:
+    """Work that is done, with its result, which it does not hold."""
+    results = [weakref.ref(tensor) for tensor in tree_leaves(tensors) if isinstance(tensor, torch.Tensor)]
+
+    class Work(dist._Work):  # type: ignore[name-defined]
+        def wait(self, *_: Any) -> bool:
+            return True
+
+        def get_future(self) -> Any:
+            future: Any = torch.futures.Future()
+            future.set_result([tensor for tensor in (result() for result in results) if tensor is not None])
+            return future
+
+    work = Work()
+    _kept.append(work)
+    return work
+
+
+def _joining(join: Callable[..., None]) -> Callable[..., None]:
+    """As init_process_group, of a process group that moves nothing."""
+
+    def init_process_group(backend: Any = None, *args: Any, **options: Any) -> None:
+        from torch._subclasses import fake_tensor
+        from torch.distributed.tensor import DTensor
+        from torch.testing._internal.distributed.fake_pg import FakeStore
+
+        for name in ("init_gpu_context", "init_cuda_context"):  # DTensor asks for sizes by fake tensors on the GPU
+            if hasattr(fake_tensor, name):
+                setattr(fake_tensor, name, lambda *_: None)
+        DTensor.device = property(lambda tensor: tensor._local_tensor.device)  # type: ignore[assignment, misc]
+        if backend == FAKE:
+            join(backend, *args, **options)
+        elif "WORLD_SIZE" not in os.environ:
+            raise NoRanksError
+        else:
+            rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+            join(FAKE, rank=rank, world_size=world_size, store=FakeStore())
+
+    return init_process_group
+
+
+def _of_the_same_kind(new_group: Callable[..., Any]) -> Callable[..., Any]:
+    """As new_group, whatever backend it is asked for."""
+
+    def made(ranks: Any = None, *_: Any, **options: Any) -> Any:
+        kept = {name: options[name] for name in ("group_desc", "use_local_synchronization") if name in options}
+        return new_group(ranks, **kept)
+
+    return made
+
+
+def _gather_objects_here(one: Any, into: Any = None, *_: Any, **__: Any) -> None:
+    if into:
+        _gather_objects(into, one)
+
+
+def _gather_objects(into: Sequence[Any], one: Any, *_: Any, **__: Any) -> None:
+    into[:] = [one] * len(into)  # type: ignore[index]

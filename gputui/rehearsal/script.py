@@ -1,0 +1,92 @@
+"""A program as it is, run until it has taken its steps."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import socket
+import sys
+import threading
+import traceback
+import urllib.error
+from contextlib import ExitStack
+from typing import Any, Callable
+
+from .choices import replace
+from .following import Following
+from .gpu import Gpu
+from .host import parameters_without_data
+from .rehearse import ProblemError, Rehearsal, failed
+from .surroundings import answers_for_programs
+from .tensors import UnsupportedError
+
+NETWORK_ERRORS = (socket.gaierror, ConnectionError, urllib.error.URLError)
+NETWORK_NAMES = frozenset(
+    {"ConnectionError", "ConnectError", "ConnectTimeout", "LocalEntryNotFoundError", "OfflineModeIsEnabled"}
+)
+"""Errors of requests, httpx and huggingface_hub."""
+
+
+def rehearse_program(words: list[str], gpu: Gpu, end: Callable[[dict[str, Any]], None]) -> None:
+    """Run a program, `train.py ARGUMENT...` or `-m MODULE ARGUMENT...`; `end` is given the report, and does not return.
+
+    The process ends where the steps are taken: what the program does when it is interrupted does not matter.
+    """
+    rehearsal = Rehearsal(gpu)
+
+    def enough() -> None:
+        end({**rehearsal.report(list(rehearsal.requests.events)), "steps": following.steps})
+
+    following = Following(rehearsal.requests, enough)
+    with ExitStack() as stack:
+        stack.enter_context(rehearsal.running())
+        stack.enter_context(parameters_without_data())
+        stack.enter_context(following.following())
+        for owner, name, value in answers_for_programs(rehearsal, lambda error: end(_problem(error))):
+            replace(stack, owner, name, value)
+        rehearsal.requests.mark("model", "other")
+        try:
+            _run(words)
+        except SystemExit as ended:
+            status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+            if isinstance(ended.code, str):
+                sys.stderr.write(f"{ended.code}\n")
+            if status:
+                end({"problem": "exited", "words": f"{status}|{following.steps}"})
+        except BaseException as error:  # whatever the user's own code raises is named with its line
+            end(_problem(error))
+        _join_threads()
+        if not rehearsal.requests.sizes_bytes:
+            end({"problem": "no_memory", "words": ""})
+        enough()
+
+
+def _run(words: list[str]) -> None:
+    is_module = words[0] == "-m"
+    sys.argv[:] = words[1:] if is_module else words
+    if is_module:
+        sys.path[0] = os.getcwd()
+        runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.path[0] = os.path.dirname(os.path.abspath(words[0]))
+        runpy.run_path(words[0], run_name="__main__")
+
+
+def _join_threads() -> None:
+    """The interpreter waits for them at the end of a program, too."""
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
+
+
+def _problem(error: BaseException) -> dict[str, Any]:
+    """Why the program failed."""
+    own: BaseException | None = error
+    while own is not None:
+        if isinstance(own, UnsupportedError):
+            return failed(own).report
+        if isinstance(own, NETWORK_ERRORS) or type(own).__name__ in NETWORK_NAMES:
+            traceback.print_exception(type(error), error, error.__traceback__)
+            return ProblemError("network", f"{type(own).__name__}: {own}").report
+        own = own.__cause__ or own.__context__
+    return failed(error).report

@@ -1,0 +1,98 @@
+"""`gputui check --run`: a script as it is, up to the third step of its optimizer."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import pytest
+
+from gputui.cli import main
+from gputui.errors import GputuiError
+from gputui.explain.whatif.ahead import doubts_of
+from gputui.sources.rehearsal import Surroundings, rehearsal_of, rehearse_program
+from tests import torches
+from tests.check.conftest import PROGRAMS
+
+LOOP = str(PROGRAMS / "loop.py")
+WEIGHTS = 4000 * 512 + 2 * (512 * 512 + 512) + 512 * 4000 + 4000
+"""How many the model of the script has."""
+
+
+def answer_of(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    """What `gputui check --json` says of the one target."""
+    assert main(["check", "--json", *words]) == 0
+    document = json.loads(capsys.readouterr().out.splitlines()[-1])
+    (target,) = document["targets"]
+    return {**target, "problems": document["problems"]}
+
+
+def bytes_of(target: dict[str, Any], category: str) -> int:
+    return sum(holder["bytes"] for holder in target["holders"] if holder["category"] == category)
+
+
+def test_a_script_needs_what_it_really_takes(forked, cuda_path, tmp_path_factory, capsys):
+    """Mixed precision, data from another process, an optimizer that is older than the moved model."""
+    variables = {"FAKEGPU_CUBLAS_HANDLES": "1"}
+    real = torches.run_once(tmp_path_factory, cuda_path, PROGRAMS / "loop.py", "train", variables=variables)
+    target = answer_of(capsys, "--python", cuda_path, "--device", "H100", "--run", LOOP, "train")
+    assert target["name"] == f"{LOOP} train"
+    assert target["peak_allocated_bytes"] == pytest.approx(real["peak_allocated_bytes"], rel=0.02)
+    assert target["peak_reserved_bytes"] == pytest.approx(real["peak_reserved_bytes"], rel=0.05)
+    assert bytes_of(target, "parameter") == 4 * WEIGHTS
+    assert bytes_of(target, "optimizer_state") == pytest.approx(8 * WEIGHTS, rel=0.01)
+
+
+@pytest.mark.parametrize(("kind", "share"), [("fsdp", 4), ("ddp", 1)])
+def test_a_rank_holds_its_part(forked, torch_path, capsys, kind, share):
+    words = ["--python", torch_path, "--world-size", "4", "--rank", "3", "--run", LOOP, kind]
+    target = answer_of(capsys, *words)
+    assert bytes_of(target, "optimizer_state") == pytest.approx(8 * WEIGHTS / share, rel=0.01)
+    assert target["peak_reserved_bytes"] > 16 * WEIGHTS / share
+
+
+ENDINGS = {
+    "exit": f"{LOOP} ended with exit status 3 before its first step. What it wrote is above.",
+    "network": f"{LOOP} needs something from the network, which did not answer: URLError",
+    "thread": "AttributeError: 'DeviceTensor' object has no attribute 'missing'",
+    "job": f"{LOOP} joins a job of several ranks, and nothing says of how many. Say it with --world-size 8;",
+}
+
+
+@pytest.mark.parametrize(("what", "sentence"), ENDINGS.items(), ids=ENDINGS)
+def test_a_script_that_takes_no_step_is_a_sentence(forked, torch_path, capsys, what, sentence):
+    assert main(["check", "--python", torch_path, "--run", LOOP, what]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_a_script_without_an_end_is_given_up(tmp_path):
+    script = tmp_path / "endless.py"
+    script.write_text("while True:\n    pass\n")
+    with pytest.raises(GputuiError, match=r"took no third step of an optimizer of PyTorch's within 1 s\. Give it more"):
+        rehearse_program([str(script)], Surroundings(sys.executable, within_s=1.0))
+
+
+@pytest.mark.quick
+def test_a_script_that_asks_for_no_gpu_memory_is_a_sentence():
+    with pytest.raises(GputuiError, match=r"train\.py ended without asking for GPU memory\."):
+        rehearsal_of({"problem": "no_memory", "words": ""}, "train.py", "python")
+
+
+REPORT = {
+    "torch": "2.11.0",
+    "values_read": 0,
+    "largest_results": {},
+    **dict.fromkeys(("events", "sizes_bytes", "categories", "modules", "element_bytes", "operations"), ()),
+    **dict.fromkeys(("operation_names", "lines", "places", "marks", "streams"), ()),
+}
+FEW = {0: "No optimizer of PyTorch's took a step", 1: "after one step of its optimizer"}
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(("steps", "sentence"), FEW.items(), ids=str)
+def test_few_steps_are_said(steps, sentence):
+    rehearsal = rehearsal_of({**REPORT, "steps": steps, "is_uncompiled": True}, "train.py", "python")
+    doubts = " ".join(doubts_of(rehearsal))
+    assert sentence in doubts
+    assert "torch.compile was left out" in doubts
