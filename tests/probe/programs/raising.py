@@ -137,16 +137,23 @@ def report(lines, faults):
     sys.stdout.write(json.dumps({"lines": lines, "faults": faults}) + "\n")
 
 
-def in_main_thread(stride):
-    pending_call.UntracedCall = Traced
-    viewer = Viewer()
+def note_lines(viewer, rounds_at_least):
+    """Ask until so many lines were reached as an ordinary machine reaches at once."""
+    answers = []
     for number in range(ROUNDS_AT_MOST):
-        if number > 1 and len(injector.reached) > REACHED:
+        if number >= rounds_at_least and len(injector.reached) > REACHED:
             break
         for what in ASKED:
             injector.doing = what
-            viewer.ask(what)
+            answers.append(viewer.ask(what))
     injector.is_noting = False
+    assert injector.reached, answers
+
+
+def in_main_thread(stride):
+    pending_call.UntracedCall = Traced
+    viewer = Viewer()
+    note_lines(viewer, rounds_at_least=2)
     before, faults = state(), []
     lines = sorted(injector.reached)[::stride]
     for number, line in enumerate(lines):
@@ -213,10 +220,7 @@ def run_out_of_memory():
 def in_own_thread(stride):
     server.leave_thread_untraced = trace_this_thread
     viewer = Viewer(stays=False)
-    for what in ASKED:
-        injector.doing = what
-        viewer.ask(what)
-    injector.is_noting = False
+    note_lines(viewer, rounds_at_least=1)
     lines, faults = sorted(injector.reached)[::stride], []
     for number, line in enumerate(lines):
         boundary.OWN_THREAD.reset()
