@@ -207,7 +207,7 @@ def _place_of(flat: Any) -> torch.device:
 
 
 def _bytes_of(tensor: torch.Tensor) -> int:
-    return tensor.numel() * tensor.element_size()
+    return int(tensor.numel() * tensor.element_size())
 
 
 def _zeros_of(tensor: torch.Tensor, dtype: Any = None) -> torch.Tensor:
