@@ -17,6 +17,27 @@ STEPS = 2
 RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT")
 
 
+class Output:
+    """Standard error, with whether the last line is complete: a progress bar's is not."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._last = "\n"
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> Any:
+        self._last = text[-1:] or self._last
+        return self._stream.write(text)
+
+    def complete(self) -> None:
+        """End the line that the program has left."""
+        if self._last != "\n":
+            self._stream.write("\n")
+        self._stream.flush()
+
+
 def _load_package() -> Any:
     """The package that this file is in, under a name of its own: nothing of gputui need be importable here."""
     folder = os.path.dirname(os.path.abspath(__file__))
@@ -35,15 +56,16 @@ def _load_package() -> Any:
 def main() -> int:
     """Run the steps; the report is JSON, with "problem" in place of the rest where they could not be run."""
     request, path = json.loads(sys.argv[1]), sys.argv[2]
+    output = Output(sys.stderr)
 
     def end(report: dict[str, Any]) -> None:
         with open(path, "w", encoding="utf-8") as file:
             json.dump(report, file)
-        sys.stderr.flush()
+        output.complete()
         os._exit(0)  # a program's threads, handlers and children have no say
 
     sys.path[0] = os.getcwd()
-    sys.stdout = sys.stderr
+    sys.stdout = sys.stderr = output  # type: ignore[assignment]
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
     for name in RANK_VARIABLES:
         os.environ.pop(name, None)

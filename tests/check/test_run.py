@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from io import StringIO
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from gputui.cli import main
 from gputui.errors import GputuiError
 from gputui.explain.whatif.ahead import doubts_of
+from gputui.rehearsal.run import Output
 from gputui.sources.rehearsal import Surroundings, rehearsal_of, rehearse_program
 from tests import torches
 from tests.check.conftest import PROGRAMS
@@ -77,6 +79,18 @@ def test_a_script_without_an_end_is_given_up(tmp_path):
 def test_a_script_that_asks_for_no_gpu_memory_is_a_sentence():
     with pytest.raises(GputuiError, match=r"train\.py ended without asking for GPU memory\."):
         rehearsal_of({"problem": "no_memory", "words": ""}, "train.py", "python")
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("left", ["", "50%", "\r50%"], ids=repr)
+def test_the_answer_begins_on_a_line_of_its_own(left):
+    """A progress bar leaves its line open."""
+    stream = StringIO()
+    output = Output(stream)
+    print("begun", file=output)
+    output.write(left)
+    output.complete()
+    assert stream.getvalue() == f"begun\n{left}{chr(10) if left else ''}"
 
 
 REPORT = {
