@@ -63,7 +63,7 @@ class RememberedReading:
 
     def _begin_parts(self, keeper: RememberedContainer, value: AnyObject, kind: int, meter: Meter) -> bool:
         """Leave the long containers in a short one to `record`, and search what is beside them; False without any."""
-        long, others = self._split(keeper.named, value, kind)
+        long, others = self._split(keeper, value, kind)
         tensors = keeper.tensors.with_parts((handle_of(part.value), part.name) for part, _ in long)
         if not long:
             return False
@@ -76,12 +76,13 @@ class RememberedReading:
         return True
 
     def _split(
-        self, named: NamedValue, value: AnyObject, kind: int
+        self, keeper: RememberedContainer, value: AnyObject, kind: int
     ) -> tuple[list[tuple[NamedValue, AnyObject]], list[NamedValue]]:
-        """The long containers in a short one, each with what holds it, and the other values there; or nothing."""
+        """The long containers of tensors in a short one, each with what holds it, and the other values; or nothing."""
         long: list[tuple[NamedValue, AnyObject]] = []
         others: list[NamedValue] = []
-        level, looked_through = [(named, value, kind)], 0
+        level, looked_through = [(keeper.named, value, kind)], 0
+        seen = {id(value)}
         for _ in range(LEVELS):
             deeper = []
             for holder, inside, kind_of_holder in level:
@@ -91,14 +92,23 @@ class RememberedReading:
                     return [], []
                 for part in held:
                     content, kind_of_part = self._content(part.value)
-                    if kind_of_part in CONTAINERS and self._records.length(content, kind_of_part) > SAMPLE:
+                    is_long = kind_of_part in CONTAINERS and self._records.length(content, kind_of_part) > SAMPLE
+                    if id(part.value) in seen:  # by another name
+                        continue
+                    seen.add(id(part.value))
+                    if is_long and self._has_tensors(keeper, part, content, kind_of_part):
                         long.append((part, inside))
-                    elif kind_of_part in CONTAINERS or kind_of_part == OBJECT:
+                    elif not is_long and (kind_of_part in CONTAINERS or kind_of_part == OBJECT):
                         deeper.append((part, content, kind_of_part))
                     else:
                         others.append(part)
             level = deeper
         return long, [*others, *(part for part, _, _ in level)]
+
+    def _has_tensors(self, keeper: RememberedContainer, part: NamedValue, content: AnyObject, kind: int) -> bool:
+        """Whether a long container is of tensors, as far as its ends tell: rows of other data are not read on."""
+        is_known = (handle_of(part.value), part.name) in keeper.tensors.parts
+        return is_known or self._records.are_there(content, kind, part.name)
 
     def _held(self, named: NamedValue, value: AnyObject, kind: int) -> list[NamedValue]:
         """What a short container or an object holds; nothing of a longer one than may be looked through."""

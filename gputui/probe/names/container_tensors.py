@@ -90,7 +90,8 @@ class ContainerTensors:
         """
         length = records.length(container, kind)
         if length < self.length:
-            self._next, self.length, self._now = 0, 0, _Pass()
+            self._next, self.length = 0, 0
+            self._now, self._in_part = _Pass(), _Pass()
         if not self._next < self.length:
             return
         self._behind += 1
@@ -102,7 +103,7 @@ class ContainerTensors:
             if not meter.affordable_steps():
                 return
             self.length = last
-            self._now += self._in_part
+            self._keep_part()
         self._behind = 0
 
     def read_on(
@@ -118,7 +119,7 @@ class ContainerTensors:
             if not meter.affordable_steps():
                 return
             self._next = last
-            self._now += self._in_part
+            self._keep_part()
         self.length = length
         self._last, self._now, self._next = self._now, _Pass(), 0
         self.passes += 1
@@ -127,6 +128,11 @@ class ContainerTensors:
     def _at_once(self) -> int:
         """How many elements are read between two questions whether there is time left."""
         return max(1, (TENSORS_AT_ONCE if self.passes or self._next else SAMPLE) // self._per_element)
+
+    def _keep_part(self) -> None:
+        """These elements were read to the end."""
+        self._now += self._in_part
+        self._in_part = _Pass()
 
     def _part(self, found: Found, elements: int) -> Named:
         self._per_element = 1 + len(found.tensors) // elements
