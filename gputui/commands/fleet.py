@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from gputui.commands.parser import Parser
 from gputui.errors import UsageError
+from gputui.model.machine.snapshot import Attention
 from gputui.output import is_in_color, output_width, put
 from gputui.settings import Settings, add_flags, apply_flags
 
 if TYPE_CHECKING:
+    from gputui.sampler import Machine
     from gputui.sources.prometheus.reader import Answers
 
 _PIPE_COLUMNS = 120
@@ -30,9 +32,7 @@ def run(arguments: list[str], settings: Settings) -> int:
     answers = _answers(parsed)
     if parsed.once:
         return _once(parsed, settings, answers)
-    from gputui.commands.fleet_screen import open_fleet
-
-    return open_fleet(settings, answers, is_demo=parsed.demo)
+    return _open_screen(settings, answers, is_demo=parsed.demo)
 
 
 def _parser() -> Parser:
@@ -84,3 +84,31 @@ def _once(parsed: Namespace, settings: Settings, answers: Answers) -> int:
 
         put(plain(fleet, findings, output_width(_PIPE_COLUMNS), in_color=is_in_color(settings)))
     return 0
+
+
+def _open_screen(settings: Settings, answers: Answers, *, is_demo: bool) -> int:
+    """Show it until the user quits; returns the exit status."""
+    from gputui.commands.monitor import fit_terminal
+
+    settings = fit_terminal(settings, "gputui fleet --once")
+
+    from gputui.sources.prometheus.machine import FleetMachine
+
+    machine = FleetMachine(answers, is_demo=is_demo)  # the server answers while the rest is imported
+
+    from gputui.ui.app import GputuiApp
+    from gputui.ui.screens.fleet.screen import FleetScreen
+
+    first = machine.look(Attention(), settings.interval_s)
+    app = GputuiApp(settings, machine, _demo_machine, first)
+    app.install_screen(FleetScreen(), "fleet")
+    app.first_screen = "fleet"
+    return app.run_to_end(mouse=settings.mouse)
+
+
+def _demo_machine() -> Machine:
+    """A simulated fleet."""
+    from gputui.sources.demo.fleet import DemoAnswers
+    from gputui.sources.prometheus.machine import FleetMachine
+
+    return FleetMachine(DemoAnswers(), is_demo=True)
