@@ -218,7 +218,9 @@ def run_out_of_memory():
 
 
 def in_own_thread(stride):
+    gputui.probe.stop()  # another viewer may have come before, and the thread that served it stays hidden from tracers
     server.leave_thread_untraced = trace_this_thread
+    gputui.probe.start()
     viewer = Viewer(stays=False)
     note_lines(viewer, rounds_at_least=1)
     lines, faults = sorted(injector.reached)[::stride], []
