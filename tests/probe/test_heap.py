@@ -1,10 +1,12 @@
 """Going through all of Python's objects in parts."""
 
+import ast
 import gc
 from types import SimpleNamespace
 
 from gputui.probe.objects.heap import SORTED_AT_LEAST, Heap
 from gputui.probe.pace.meter import Meter
+from tests.torches import REPOSITORY
 
 
 class Classifier:
@@ -28,3 +30,13 @@ def test_a_scan_comes_further_even_if_listing_the_objects_took_all_its_time():
     assert starts[-1] == 0, "the last part goes to the end"
     assert starts[:-1] == sorted(starts[:-1])
     assert len(kept) == 3 * SORTED_AT_LEAST
+
+
+def test_objects_are_listed_only_where_unfinished_tuples_are_let_go():
+    calling = {
+        path.name
+        for path in (REPOSITORY / "gputui" / "probe").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("gc.get_objects", "gc.get_referrers")
+    }
+    assert calling == {"own_imports.py"}, "as the probe is imported, what refers to the builtins: dictionaries"

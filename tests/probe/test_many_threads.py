@@ -3,5 +3,5 @@
 
 def test_many_threads_make_looks_little_dearer_and_lose_no_name(run_program):
     outcomes = run_program("many_threads.py")
-    assert len(outcomes) == 7
+    assert len(outcomes) == 8
     assert {name: outcome for name, outcome in outcomes.items() if outcome} == {}

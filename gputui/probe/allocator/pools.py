@@ -13,7 +13,6 @@ import gc
 import sys
 import weakref
 from collections.abc import Iterable, Iterator
-from itertools import compress
 from time import thread_time
 from types import CodeType, FunctionType, GeneratorType, ModuleType
 from typing import Any, NamedTuple
@@ -21,6 +20,7 @@ from typing import Any, NamedTuple
 from gputui.probe.allocator.pool_use import ANY_DEVICE, FailedCaptures, Pool, PoolUse, has_other_threads
 from gputui.probe.objects.attributes import AttributeReader
 from gputui.probe.objects.heap import has_frozen
+from gputui.probe.objects.listing import of_classes
 from gputui.probe.pace.budget import on_request
 
 # Generators that route a thread's allocations: module, name, and the local variables with the device and the pool.
@@ -90,12 +90,12 @@ class PoolWatch:
     def _walk(self, watched: tuple[Any, ...]) -> list[Any]:
         began = thread_time()
         idents = {id(o) for o in watched if issubclass(type(o), type)} | {id(GeneratorType)}
-        objects = gc.get_objects()
-        users = list(compress(objects, map(idents.__contains__, map(id, map(type, objects)))))
+        found = of_classes(gc.get_objects, idents | {id(ModuleType)})
+        users = [o for o in found if id(type(o)) in idents]
         codes = {id(o) for o in watched}
         users = [o for o in users if type(o) is not GeneratorType or id(o.gi_code) in codes]
         self._users = [weakref.ref(o) for o in users]
-        self._has_frozen = has_frozen(objects)
+        self._has_frozen = has_frozen(found)
         self.walked_ms = (thread_time() - began) * 1000
         return users
 

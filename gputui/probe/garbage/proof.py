@@ -10,6 +10,7 @@ import gc
 import sys
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from itertools import chain, compress
 from types import FrameType
 from typing import Any
@@ -19,6 +20,7 @@ from gputui.probe.garbage.references import tensor_classes
 from gputui.probe.names.cycles import classes_of, closing
 from gputui.probe.objects import plain
 from gputui.probe.objects.handles import Handle, objects_of
+from gputui.probe.objects.listing import of_classes
 from gputui.probe.objects.torch_types import Torch
 from gputui.probe.pace.meter import Meter
 
@@ -76,8 +78,7 @@ def _counted_from_outside(objects: list[Any]) -> list[int]:
 def _tensors(torch: Torch) -> list[Any]:
     """All tensors: each refers to its class."""
     classes = tensor_classes(torch)
-    referrers = gc.get_referrers(*classes)
-    return list(compress(referrers, map(set(map(id, classes)).__contains__, map(id, map(type, referrers)))))
+    return of_classes(partial(gc.get_referrers, *classes), set(map(id, classes)))
 
 
 def _described(cycles: dict[int, list[Any]], taken: dict[int, list[Going]]) -> list[dict[str, Any]]:

@@ -9,18 +9,21 @@ from __future__ import annotations
 import gc
 import sys
 from array import array
-from collections.abc import Iterator
+from functools import partial
 from itertools import chain, compress, count
 from time import thread_time
 from typing import Any, NamedTuple
 
 from gputui.probe.garbage.going import held_in_two, is_node
+from gputui.probe.objects.listing import finished
 from gputui.probe.objects.torch_types import Torch
 
 OBJECTS_IN_TURN = 4_000
 """So many objects are read before the time is looked at: 3 ms."""
 OVERLAP = 4_000
 """The last object is looked for among so many before its place: others that were freed meanwhile have moved it."""
+LISTED_AT_MOST = 100_000
+"""So many objects are held while they are read: more than a stop has time for."""
 READ_FOR_A_LIST = 4
 """A part takes so many times as long as its list."""
 _GENERATIONS = 3
@@ -65,16 +68,17 @@ class Part:
         began = thread_time()
         place = place or Place(0, 0, 0, _collections())
         while place.generation < _GENERATIONS:
-            began_list = thread_time()
-            objects = gc.get_objects(generation=place.generation)
+            began_list, first = thread_time(), max(0, place.position - OVERLAP)
+            objects = finished(partial(gc.get_objects, generation=place.generation), first, first + LISTED_AT_MOST)
             limit_s = min(max(limit_ms / 1000, READ_FOR_A_LIST * (thread_time() - began_list)), longest_ms / 1000)
-            index = _index_after(objects, place)
+            index = _index_after(objects[: place.position - first], place)
             self.is_broken = _collections() != place.collections or index is None
             while index is not None and index < len(objects) and not self.is_broken:
                 self._read(torch, objects[index : index + OBJECTS_IN_TURN], tensors)
-                index += OBJECTS_IN_TURN
-                if thread_time() - began > limit_s and index < len(objects):
-                    self.next = place._replace(position=index, last=self.addresses[-1])
+                index = min(index + OBJECTS_IN_TURN, len(objects))
+                is_late = thread_time() - began > limit_s
+                if (is_late and index < len(objects)) or (index == len(objects) == LISTED_AT_MOST):
+                    self.next = place._replace(position=first + index, last=self.addresses[-1])
                     return
             if self.is_broken:
                 return
@@ -108,13 +112,11 @@ def tensor_classes(torch: Torch) -> list[type]:
     return list(found.values())
 
 
-def _index_after(objects: list[Any], place: Place) -> int | None:
-    """Where the object comes that follows the last one; None if that is not found a little before its place."""
+def _index_after(before: list[Any], place: Place) -> int | None:
+    """Where the object comes that follows the last one; None if that is not among these before its place."""
     if not place.last:
         return 0
-    first = max(0, place.position - OVERLAP)
-    before: Iterator[int] = map(id, objects[first : place.position])
-    return next((first + number + 1 for number, ident in enumerate(before) if ident == place.last), None)
+    return next((number + 1 for number, value in enumerate(before) if id(value) == place.last), None)
 
 
 def _collections() -> int:

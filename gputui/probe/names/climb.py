@@ -15,6 +15,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from itertools import chain, compress, repeat
 from operator import is_
 from types import FrameType, ModuleType
@@ -30,6 +31,7 @@ from gputui.probe.names.cycles import (
 )
 from gputui.probe.objects import plain
 from gputui.probe.objects.handles import Handle, handle_of, objects_of
+from gputui.probe.objects.listing import finished, of_classes
 from gputui.probe.objects.stacks import is_of_probe, stacks_by_thread
 from gputui.probe.objects.torch_types import AnyObject, Tensor, Torch
 from gputui.probe.search.keepers import CYCLE, GRADIENT_GRAPH
@@ -149,7 +151,7 @@ class Climb:
             return []
         level, rest = self._frontier[:WIDTH_AT_MOST], self._frontier[WIDTH_AT_MOST:]
         objects = [value for value in objects_of(level) if value is not None]
-        self._go_up(objects, gc.get_referrers(*objects) if objects else [])
+        self._go_up(objects)
         objects += [value for value in objects_of(self._frontier) if value is not None]
         self._frontier += rest
         self._levels += 1
@@ -173,9 +175,7 @@ class Climb:
         """Find some tensors of the largest group of unnamed blocks among all tensors: an object refers to its type."""
         self._fruitless_bytes = self.unnamed_bytes
         classes = torch.Tensor, torch.nn.Parameter
-        referrers = gc.get_referrers(*classes)
-        tensors = list(compress(referrers, map({*map(id, classes)}.__contains__, map(id, map(type, referrers)))))
-        del referrers[:]
+        tensors = of_classes(partial(gc.get_referrers, *classes), {*map(id, classes)})
         found = [(address, tensor) for address, tensor in _placed(torch, tensors) if address in self._unnamed]
         largest = Counter(self._unnamed[address] for address, _ in found)
         if not found:
@@ -193,12 +193,14 @@ class Climb:
         self._frontier = [node.handle for node in self._nodes.values()]
         self._is_whole, self._has_found_cycle = True, False
 
-    def _go_up(self, objects: list[Any], referrers: list[Any]) -> None:
+    def _go_up(self, objects: list[Any]) -> None:
         """Take the objects that refer to these for the next level."""
-        own, idents = {id(objects), id(referrers)}, set(map(id, objects))
+        ask = partial(gc.get_referrers, *objects)
+        referrers = finished(ask) if objects else []
+        own, idents = {id(objects), id(referrers), id(ask.args)}, set(map(id, objects))
         frontier: list[Handle] = []
         for referrer in referrers:
-            if id(referrer) in own or _is_passed_over(referrer):
+            if referrer is None or id(referrer) in own or _is_passed_over(referrer):
                 continue
             node = self._nodes.get(id(referrer))
             if node is None:
@@ -221,11 +223,11 @@ class Climb:
         self._has_new_frames = False
         running = set(map(id, chain.from_iterable(stacks_by_thread().values())))
         called: dict[int, list[FrameType]] = {}
-        objects = gc.get_objects()
-        for frame in compress(objects, map(is_, map(type, objects), repeat(FrameType))):
+        frames = of_classes(gc.get_objects, {id(FrameType)})
+        for frame in frames:
             if id(frame) not in running and not is_of_probe(frame) and frame.f_back is not None:
                 called.setdefault(id(frame.f_back), []).append(frame)
-        objects.clear()  # it may have the frame of this function, which would keep it
+        frames.clear()  # it may have the frame of this function, which would keep it
         for handle in self._frontier:  # which gets longer
             node = self._nodes[handle.address]
             for frame in called.get(handle.address, ()):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
-from itertools import chain, compress, repeat
-from operator import methodcaller
+from itertools import compress
 from typing import Any
 
 from gputui.probe.objects import plain
 from gputui.probe.objects.kinds import EXCEPTION, GENERATOR, MODULE, OPTIMIZER, TENSOR, TypeClassifier
+from gputui.probe.objects.listing import classes_of, finished, of_classes
 from gputui.probe.pace.meter import Meter
 
 YOUNG_AT_MOST = 10_000
@@ -34,14 +34,6 @@ TOO_MANY = (
 )
 
 
-_call = methodcaller("__call__")
-
-
-def _elements(get_objects: Callable[[], list[Any]]) -> Iterator[Any]:
-    """What this function of C lists when it is asked for the first one; nothing holds the list any longer then."""
-    return chain.from_iterable(map(_call, (get_objects,)))
-
-
 class Heap:
     """Finds tensors, modules, exceptions, generators and optimizers among Python's objects."""
 
@@ -59,22 +51,11 @@ class Heap:
                 self._add_young(found, partial(gc.get_objects, generation=generation))
         return found
 
-    def _add_young(self, found: dict[int, list[Any]], get_objects: Callable[[], list[Any]]) -> None:
-        """Add the finds among what this function lists, holding none of the others between two calls of C.
-
-        Another thread may be in the middle of making a tuple, as in `tuple(row for row in rows)`: Python raises
-        SystemError there if anything else refers to it by the time it is full.
-        """
-        classes = plain.by_id(list(map(type, _elements(get_objects)))[:YOUNG_AT_MOST])
+    def _add_young(self, found: dict[int, list[Any]], list_objects: Callable[[], list[Any]]) -> None:
+        classes = plain.by_id(classes_of(list_objects)[:YOUNG_AT_MOST])
         kinds = dict(zip(classes, self._classifier.kinds_of_classes(list(classes.values()))))
-        finds = {ident: kind for ident, kind in kinds.items() if kind in found}
-        # No other thread runs in between: both list the same, the second one also the list of the first. Both are gone
-        # through to their ends, as they have the iterators themselves: that cycle would keep all that is young.
-        are_finds = map(finds.__contains__, map(id, map(type, _elements(get_objects))))
-        for value in list(compress(chain(_elements(get_objects), repeat(None)), are_finds)):
-            kind = finds.get(id(type(value)))
-            if kind is not None:  # an audit hook of the program may have run between the two lists
-                found[kind].append(value)
+        for value in of_classes(list_objects, {ident for ident, kind in kinds.items() if kind in found}):
+            found[kinds[id(type(value))]].append(value)
 
     def all(self, meter: Meter, start: int) -> tuple[dict[int, list[Any]], int]:
         """All of them from object number `start` on, by kind, and where the next scan has to go on (0: at the start).
@@ -82,17 +63,21 @@ class Heap:
         Listing the objects is one call of C, which cannot be interrupted: ask `may_visit_all` first.
         """
         meter.spend(_list_steps())
-        objects = gc.get_objects()
-        self.has_frozen = has_frozen(objects)
-        start = start if start < len(objects) else 0
-        found, end = self._by_kind([]), start
-        while end < len(objects) and (end < start + SORTED_AT_LEAST or meter.spend(PIECE // SORTED_PER_STEP)):
+        in_turn = max(SORTED_AT_LEAST, meter.affordable_steps() * SORTED_PER_STEP)
+        objects = finished(gc.get_objects, start, start + in_turn)
+        if start and not objects:
+            start, objects = 0, finished(gc.get_objects, 0, in_turn)
+        if not start:
+            self.has_frozen = has_frozen(objects)
+        found, end = self._by_kind([]), 0
+        while end < len(objects) and (end < SORTED_AT_LEAST or meter.spend(PIECE // SORTED_PER_STEP)):
             for kind, values in self._by_kind(objects[end : end + PIECE]).items():
                 found[kind] += values
             end += PIECE
-        if end < len(objects):
+        if end < len(objects) or len(objects) == in_turn:
             meter.leave_out()
-        return found, end if end < len(objects) else 0
+            return found, start + end
+        return found, 0
 
     @staticmethod
     def may_visit_all(meter: Meter) -> bool:
@@ -108,8 +93,8 @@ class Heap:
         return kinds
 
 
-def has_frozen(objects: list[Any]) -> bool:
-    """Whether `gc.freeze()` keeps some out of all objects: the module `sys`, the oldest, is then among those.
+def has_frozen(objects: Iterable[Any]) -> bool:
+    """Whether `gc.freeze()` keeps some out of all objects: the module `sys`, the oldest, is then not among the first.
 
     `gc.get_freeze_count()` visits all that is frozen: 0.1 s in a server.
     """

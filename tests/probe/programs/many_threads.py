@@ -17,6 +17,7 @@ from gputui.probe.looks.stops import empty_look  # noqa: E402
 from gputui.probe.looks.torch_reader import FREEING, MANY_THREADS  # noqa: E402
 from gputui.probe.objects.heap import Heap  # noqa: E402
 from gputui.probe.objects.kinds import TypeClassifier  # noqa: E402
+from gputui.probe.objects.listing import finished, of_classes  # noqa: E402
 from gputui.probe.pace.meter import Meter  # noqa: E402
 
 FEW, MANY = 30, 230
@@ -169,8 +170,8 @@ class Switching:
         return self._classifier.kinds_of_classes(classes)
 
 
-@check
-def a_tuple_that_another_thread_is_making_is_left_to_it():
+def made_meanwhile(look):
+    """What becomes of a tuple that another thread makes, as this looks, and lets that thread run while it does."""
     is_begun, may_end, made = threading.Event(), threading.Event(), []
 
     def numbers():
@@ -189,9 +190,29 @@ def a_tuple_that_another_thread_is_making_is_left_to_it():
     thread = threading.Thread(target=make)
     thread.start()
     is_begun.wait()
-    Heap(Switching(let_it_end)).young()
+    look(let_it_end)
     gc.enable()
-    assert made == [(0, 1, 2)]
+    return made
+
+
+@check
+def a_tuple_that_another_thread_is_making_is_left_to_it():
+    assert made_meanwhile(lambda let_it_end: Heap(Switching(let_it_end)).young()) == [(0, 1, 2)]
+    assert made_meanwhile(lambda let_it_end: Heap(Switching(let_it_end)).all(Meter(60), 0)) == [(0, 1, 2)]
+
+
+@check
+def whatever_lists_objects_leaves_it_that_tuple():
+    def held_while(list_objects):
+        def look(let_it_end):
+            objects = list_objects()
+            let_it_end()
+            assert any(value is torch for value in objects)
+
+        return look
+
+    for list_objects in (finished, lambda listed: of_classes(listed, {id(type(torch))})):
+        assert made_meanwhile(held_while(lambda listing=list_objects: listing(gc.get_objects))) == [(0, 1, 2)]
 
 
 if __name__ == "__main__":
