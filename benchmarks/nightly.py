@@ -1,4 +1,4 @@
-"""The tests marked `long`, with counts for a whole night, to find leaks and rare states that the usual counts miss.
+"""The tests marked `long` or `night`, with counts for a whole night: for leaks and rare states that others miss.
 
     [GPUTUI_TEST_TORCH=one/bin/python:other/bin/python] python -m benchmarks.nightly [--scale 40] [--workers 1]
 
@@ -41,7 +41,8 @@ class Result:
 def run_long_tests(python: str, scale: int, workers: int) -> list[Result]:
     """Run the long tests with an interpreter's PyTorch, showing pytest's output, and return their results."""
     with tempfile.NamedTemporaryFile(suffix=".xml") as report:
-        words = ["-m", "long", "-n", str(workers), f"--junit-xml={report.name}", "-o", "junit_duration_report=total"]
+        words = ["-m", "long or night", "-n", str(workers), f"--junit-xml={report.name}"]
+        words += ["-o", "junit_duration_report=total"]
         variables = {**os.environ, "GPUTUI_TEST_TORCH": python, "GPUTUI_TEST_SCALE": str(scale)}
         subprocess.run([sys.executable, "-m", "pytest", *words], cwd=REPOSITORY, env=variables, check=False)
         return [_result(case) for case in ET.parse(report.name).iter("testcase")]

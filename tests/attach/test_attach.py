@@ -64,7 +64,7 @@ def test_the_json_document_describes_a_training_loop(torch_python: Python) -> No
 def test_devices_are_found_through_cuda_visible_devices(cuda_python: Python) -> None:
     variables = {name: cuda_python.environment[name] for name in ("FAKEGPU_STATE", "LD_LIBRARY_PATH")}
     uuids = [device["uuid"] for device in json.loads(gputui("--once", "--json", environment=variables)[1])["devices"]]
-    for visible, expected in {"1,0": [1, 0], uuids[1]: [1], uuids[0]: [0]}.items():
+    for visible, expected in {"1,0": [1, 0], uuids[1]: [1]}.items():
         child = cuda_python.fork(TRAINING + EVERY_DEVICE + ASLEEP, CUDA_VISIBLE_DEVICES=visible)
         child.expect("on every device")
         document = json.loads(attach(str(child.pid), "--once", "--json", environment=variables)[1])

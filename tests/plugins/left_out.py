@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.other_pythons import other_python
+from tests.scale import SCALE
 from tests.torches import NO_CUDA_BUILD, lacking_packages
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -21,6 +22,7 @@ MODULE = "the module "
 WORKING_GDB = "a gdb that can call a function on this processor"
 CONTAINERS = "namespaces of users and of processes, which unshare makes here"
 IPV6 = "IPv6 on the loopback"
+NIGHT = "a night: python -m benchmarks.nightly"
 LEFT_OUT = pytest.StashKey[Counter]()
 
 
@@ -36,6 +38,11 @@ def lacks(item: pytest.Item) -> str:
             return str(marker.args[0])
     packages = item.get_closest_marker("packages")
     return " and ".join(lacking_packages(python, packages.args)) if packages and python else ""
+
+
+def waits_for(item: pytest.Item) -> str:
+    """The night, for some cases of the longest tests, or ""."""
+    return NIGHT if SCALE == 1 and item.get_closest_marker("night") else ""
 
 
 @cache
@@ -97,11 +104,12 @@ def pytest_configure(config):
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
     """Runs after -k and -m, so that only tests selected by them are counted."""
-    needs = [(item, lacks(item)) for item in items]
-    if left_out := [(item, need) for item, need in needs if need]:
-        config.hook.pytest_deselected(items=[item for item, _ in left_out])
-        config.stash[LEFT_OUT] = Counter(need for _, need in left_out)
-        items[:] = [item for item, need in needs if not need]
+    is_single = all("::" in str(argument) for argument in config.args)
+    needs = {item: lacks(item) or ("" if is_single else waits_for(item)) for item in items}
+    if left_out := [item for item in items if needs[item]]:
+        config.hook.pytest_deselected(items=left_out)
+        config.stash[LEFT_OUT] = Counter(needs[item] for item in left_out)
+        items[:] = [item for item in items if not needs[item]]
 
 
 def pytest_sessionfinish(session):

@@ -18,6 +18,7 @@ from gputui.ui.screens.device import DeviceScreen
 from gputui.ui.screens.overview import Overview
 from gputui.ui.screens.process import ProcessScreen
 from gputui.units import MIB
+from tests.scale import sized
 from tests.ui import scenes
 from tests.ui.attach import scene
 from tests.ui.attach.sitting import Sitting, sitting
@@ -25,7 +26,7 @@ from tests.ui.attach.sitting import Sitting, sitting
 TEN_MINUTES_S = 600
 WEEK_S = 7 * 86_400
 
-DENSE_S = 3600
+DENSE_S = sized(1500, 3600)
 """The newest part of a history has every second; what lies before it, one reading in `sparse_s`."""
 SPARSE_S = 300
 LOOK_EVERY_S = 3
