@@ -57,6 +57,10 @@ class Run:
     stops_ms: list[float] = field(default_factory=list)
 
 
+class EndedError(Exception):
+    """The program has ended before its first steps were over."""
+
+
 class Reader:
     """Reads each look as the screens show it."""
 
@@ -78,7 +82,10 @@ class Reader:
 
 
 def watch(words: Sequence[str], *, seconds: float, kernel_us: str) -> Run:
-    """Run a program and watch it; without a time for a kernel on the first GPU, and else on a fake one."""
+    """Run a program and watch it; without a time for a kernel on the first GPU, and else on a fake one.
+
+    Raises EndedError if it ends before.
+    """
     python = torch_pythons()[0]
     with tempfile.TemporaryDirectory(prefix="gputui-real-gpu-") as folder:
         own = {"PYTHONPATH": f"{REPOSITORY / 'gputui' / 'probe' / 'preload'}:{REPOSITORY}"}
@@ -90,7 +97,7 @@ def watch(words: Sequence[str], *, seconds: float, kernel_us: str) -> Run:
             assert process.stdout is not None
             needs = next((line for line in process.stdout if line.strip().isdigit()), None)
             if needs is None:
-                sys.exit("The training has ended; its error is above. Without a GPU: --fake.")
+                raise EndedError
             threading.Thread(target=process.stdout.read, daemon=True).start()
             run = Run(int(needs))
             show(attach(process.pid), Reader(run).take, seconds)
@@ -134,12 +141,14 @@ def main() -> None:
         "--programs", nargs="*", metavar="NAME", help="programs of benchmarks.looks in place of the GPT"
     )
     options = parser.parse_args()
-    runs = {
-        name: watch(words, seconds=options.seconds, kernel_us=kernel_us)
-        for name, words, kernel_us in programs(options.programs, SIZES[options.size], is_fake=options.fake)
-    }
-    if options.json:
-        options.json.write_text(json.dumps({name: asdict(run) for name, run in runs.items()}, indent=1))
+    runs: dict[str, Run] = {}
+    for name, words, kernel_us in programs(options.programs, SIZES[options.size], is_fake=options.fake):
+        try:
+            runs[name] = watch(words, seconds=options.seconds, kernel_us=kernel_us)
+        except EndedError:
+            print(f"{name}: the program has ended; its error is above. Without a GPU: --fake.", file=sys.stderr)
+        if options.json:
+            options.json.write_text(json.dumps({name: asdict(run) for name, run in runs.items()}, indent=1))
     headings = ["program", "looks near the top", "need", "longest stop, ms", "allocated at each look, % of the need"]
     print(as_text([headings, *(row(name, run)[:-1] for name, run in runs.items())]))
     for name, run in runs.items():
