@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from pathlib import Path
+from random import Random
 
 import pytest
 
 from gputui.cli import main
-from gputui.explain.fleet.missing import missing
+from gputui.explain.fleet.missing import NOBODY, missing
 from gputui.model.fleet.attention import FleetAttention
 from gputui.model.fleet.exporters import Exporter, Found
 from gputui.model.fleet.fleet import Fleet
 from gputui.model.fleet.parts import JobName, Place
 from gputui.model.reading import Absent
+from gputui.sources.prometheus import questions
 from gputui.sources.prometheus.access import access_to
 from gputui.sources.prometheus.client import Server
 from gputui.sources.prometheus.machine import fleet_once
-from gputui.sources.prometheus.metrics import JOB_KINDS, METRICS, Known
+from gputui.sources.prometheus.metrics import CHANGES, INFO, JOB_KINDS, METRICS, USED_BY_PROCESS, Known
+from gputui.sources.prometheus.questions import FIRST, SELDOM, THEN, UNSHOWN, Asked, Question
 from gputui.sources.prometheus.reader import Reader
 from gputui.sources.prometheus.suspicions import SUSPICIONS, about_finding
 from gputui.units import GIB
 from tests.export.prometheus import Prometheus
 from tests.fleet.pages import GPUS, MIB, TOTAL_MIB, USED_MIB
+from tests.fleet.serving import scraping
 
 pytestmark = pytest.mark.needs("prometheus")
 
@@ -160,3 +165,41 @@ def test_the_same_is_printed_for_people(prometheus: Prometheus, capsys, monkeypa
     assert lines[0].endswith("7 nodes  13 GPUs")
     assert ["lab", "node4", "2", "50%", "25%", "40.0G", "/", "160G", "44C", "501W"] in [line.split() for line in lines]
     assert max(map(len, lines)) <= 150
+
+
+def asked_of(known: Known) -> list[Question]:
+    """Every question there is, for a server that has these names."""
+    places = (place("node1"),)
+    every = [questions.nodes(known, QUANTITIES, is_counted=True), questions.found(known), questions.jobs(known)]
+    every += [ask(known, at) for ask in (questions.devices, questions.holdings) for at in (places, ())]
+    every += [questions.history(known, places)]
+    every += [questions.ranks(known, JobName("lab", kind.words, "a/b")) for kind in JOB_KINDS]
+    return every + [about_finding(asked, known, 60.0) for asked in SUSPICIONS]
+
+
+QUANTITIES = (*FIRST, *THEN, *SELDOM, *UNSHOWN)
+
+
+def test_a_server_without_names_of_gpus_is_asked_nothing() -> None:
+    assert [question.asked for question in asked_of(Known(frozenset())) if question.expression] == []
+
+
+def test_whatever_names_a_server_has_its_questions_are_understood(prometheus: Prometheus) -> None:
+    """An exporter may be told to leave out some metrics, and every question is put together from what there is."""
+    chance, names = Random(1), sorted({*ALL_NAMES, INFO, USED_BY_PROCESS, CHANGES})
+    server = Server(access_to(prometheus.url))
+    expressions = set()
+    for _ in range(60):
+        some = frozenset(chance.sample(names, chance.randrange(1, len(names))))
+        known = Known(some, tuple(kind for kind in JOB_KINDS if chance.random() < 0.5))
+        expressions |= {question.expression for question in asked_of(known)} - {""}
+    assert len(expressions) > 100
+    for expression in chance.sample(sorted(expressions), 100):
+        server.ask(Question(Asked.NODES, expression))
+    server.close()
+
+
+def test_a_server_without_gpus_says_what_to_scrape(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with scraping({"node1:9100": "node_load1 0.5\n"}, tmp_path) as server:
+        assert main(["fleet", "--prometheus", server.url, "--once"]) == 0
+    assert NOBODY in " ".join(capsys.readouterr().out.split())

@@ -105,7 +105,8 @@ def found(known: Known) -> Question:
 
 def nodes(known: Known, quantities: Iterable[Quantity], *, is_counted: bool = False) -> Question:
     """Some quantities of every node, with its GPUs together, and with `is_counted` how many these are."""
-    rows = [(COUNT, per_node("count", per_gpu(Quantity.PRESENT, known.names)))] if is_counted else []
+    present = per_gpu(Quantity.PRESENT, known.names)
+    rows = [(COUNT, per_node("count", present))] if is_counted and present else []
     of_gpus = {quantity: per_gpu(quantity, known.names) for quantity in quantities}
     rows += [(quantity.value, per_node(_BY_NODE[quantity], gpus)) for quantity, gpus in of_gpus.items() if gpus]
     return Question(Asked.NODES, union(rows))

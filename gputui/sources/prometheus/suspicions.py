@@ -93,7 +93,7 @@ def _idle_held(known: Known, _grace_s: float) -> str:
     busy = per_gpu(Quantity.BUSY, known.names, Part(over=over, function="max_over_time"), "gpu")
     held = per_gpu(Quantity.USED, known.names, Part(over=over, function="min_over_time"), "gpu")
     before = per_gpu(Quantity.PRESENT, known.names, Part(offset=over))
-    if not busy or not held:
+    if not busy or not held or not before:
         return ""
     is_held, is_idle = f"({held}) > {thresholds.HELD_BYTES}", f"({busy}) < {thresholds.USED_SHARE}"
     return placed(f"({is_held}) and on (UUID) ({is_idle}) and on (UUID) ({before})")
