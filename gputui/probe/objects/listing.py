@@ -8,10 +8,10 @@ A tuple that is being made has places without an element, but for the moment at 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import chain, compress, count, islice, repeat
-from operator import is_, lt, methodcaller, setitem
+from itertools import chain, compress, count, repeat
+from operator import getitem, is_, lt, methodcaller, setitem
 from typing import Any
 
 _call = methodcaller("__call__")
@@ -24,26 +24,41 @@ def classes_of(list_objects: Callable[[], Iterable[Any]]) -> list[type]:
 
 def of_classes(list_objects: Callable[[], Iterable[Any]], idents: set[int]) -> list[Any]:
     """Those of the objects listed whose classes have these ids; `tuple` is none of them."""
-    lists: list[Iterable[Any]] = []
+    held: list[Iterable[Any]] = []  # the iterators, which are listed as well, refer to this alone
     found: list[Any] = []
     # Both iterators come to their ends, where they let the list go: hence `None` after the last object.
-    classes = map(id, map(type, chain.from_iterable(lists)))
-    chosen = compress(chain(chain.from_iterable(lists), repeat(None)), map(idents.__contains__, classes))
-    _do(partial(lists.extend, map(_call, (list_objects,))), partial(found.extend, chosen), lists.clear)
+    classes = map(id, map(type, chain.from_iterable(held)))
+    chosen = compress(chain(chain.from_iterable(held), repeat(None)), map(idents.__contains__, classes))
+    _do(partial(held.extend, map(_call, (list_objects,))), partial(found.extend, chosen), held.clear)
     return found
 
 
-def finished(list_objects: Callable[[], Iterable[Any]], first: int = 0, last: int | None = None) -> list[Any]:
+def finished(list_objects: Callable[[], list[Any]], first: int = 0, last: int | None = None) -> list[Any]:
     """The objects listed from number `first` on and before `last`, with None in the place of an unfinished tuple."""
-    objects: list[Any] = []
+    held: list[list[Any]] = []  # all that are listed, and those that were asked for; the iterators refer to this alone
     tuples: list[int] = []
-    elements = islice(chain.from_iterable(map(_call, (list_objects,))), first, last)
-    places = compress(count(), map(is_, map(type, objects), repeat(tuple)))
-    at_tuples = map(objects.__getitem__, tuples), map(objects.__getitem__, tuples)
-    are_short = map(lt, map(len, map(gc.get_referents, at_tuples[0])), map(len, at_tuples[1]))
-    let_go = map(partial(setitem, objects), compress(tuples, are_short), repeat(None))
-    _do(partial(objects.extend, elements), partial(tuples.extend, places), partial(any, let_go))
-    return objects
+    part: Iterator[Any] = map(
+        getitem, _repeated(held, 0), (slice(first, last),)
+    )  # a new list, which is not among those listed
+    are_tuples = map(is_, map(type, chain.from_iterable(map(getitem, repeat(held, 1), (1,)))), repeat(tuple))
+    lengths, full = map(len, map(gc.get_referents, _tuples(held, tuples))), map(len, _tuples(held, tuples))
+    let_go = map(setitem, _repeated(held, 1), compress(tuples, map(lt, lengths, full)), repeat(None))
+    _do(
+        partial(held.extend, map(_call, (list_objects,))),
+        partial(held.extend, part),
+        partial(tuples.extend, compress(count(), are_tuples)),
+        partial(any, let_go),
+        partial(held.__delitem__, 0),
+    )
+    return held.pop()
+
+
+def _repeated(held: list[list[Any]], number: int) -> Iterator[list[Any]]:
+    return map(getitem, repeat(held), repeat(number))
+
+
+def _tuples(held: list[list[Any]], places: list[int]) -> Iterator[Any]:
+    return map(getitem, _repeated(held, 1), places)
 
 
 def _do(*functions: Callable[[], object]) -> None:

@@ -144,14 +144,15 @@ def many_looks_with_history() -> dict:
 def counted_walks():
     """The walks over all objects that the body makes."""
     walks: list[object] = []
+    get_objects = gc.get_objects
 
-    def count(_frame, event: str, argument: object) -> None:
-        if event == "c_call" and argument is gc.get_objects:
-            walks.append(argument)
+    def counted() -> list[object]:
+        walks.append(get_objects)
+        return get_objects()
 
-    sys.setprofile(count)
+    gc.get_objects = counted
     yield walks
-    sys.setprofile(None)
+    gc.get_objects = get_objects
 
 
 @corner
