@@ -115,6 +115,27 @@ def test_an_error_at_the_end_of_the_trace_is_the_failure(name, tmp_path):
     assert survived.devices[0].statistics.num_ooms == 1
 
 
+SEGMENT = ("address", "total_size", "stream", "segment_type", "allocated_size", "active_size", "blocks")
+BLOCK = ("size", "requested_size", "address", "state", "frames")
+EVENT = ("action", "addr", "frames", "size", "stream", "device_free")
+
+
+def test_a_file_with_nothing_but_what_pytorch_documents_of_intels_devices_opens(tmp_path):
+    """As `torch.xpu.memory._snapshot` has it: without device, pools, times and settings."""
+    data = own(FILES["history-2.11"])
+    blocks = [[{key: block[key] for key in BLOCK} for block in segment["blocks"]] for segment in data["segments"]]
+    segments = [
+        {**{key: segment[key] for key in SEGMENT}, "blocks": own_blocks}
+        for segment, own_blocks in zip(data["segments"], blocks, strict=True)
+    ]
+    traces = [[{key: event[key] for key in EVENT if key in event} for event in of] for of in data["device_traces"]]
+    moment = open_snapshot(_written({"segments": segments, "device_traces": traces}, tmp_path / "xpu"))
+    whole = open_snapshot(FILES["history-2.11"])
+    assert moment.devices[0].layout.by_category == whole.devices[0].layout.by_category
+    assert moment.devices[0].statistics.allocated_bytes == whole.devices[0].statistics.allocated_bytes
+    assert [len(trace.actions) for trace in moment.traces] == [len(trace.actions) for trace in whole.traces]
+
+
 def test_the_seed_with_a_deleted_variable():
     moment = open_snapshot(FILES["field-2.11"])
     device = moment.devices[0].statistics
