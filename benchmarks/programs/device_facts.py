@@ -1,0 +1,16 @@
+"""Prints what the first GPU and PyTorch are: {"device", "uuid", "capability", "torch", "python"}."""
+
+import json
+import platform
+
+import torch
+
+gpu = torch.cuda.get_device_properties(0)
+facts = {
+    "device": gpu.name,
+    "uuid": str(getattr(gpu, "uuid", "")),
+    "capability": f"{gpu.major}.{gpu.minor}",
+    "torch": torch.__version__,
+    "python": platform.python_version(),
+}
+print(json.dumps(facts), flush=True)
