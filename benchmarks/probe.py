@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.asked_program import AskedProgram
+from benchmarks.asked_program import AskedProgram, started
 from gputui.model.attached.target import Look
 from gputui.sources.probe import listing
 from gputui.sources.probe.client import ProbeClient
@@ -100,7 +100,7 @@ def main() -> None:
     for python in torch_pythons():
         with tempfile.TemporaryDirectory() as folder:
             os.environ["XDG_RUNTIME_DIR"] = folder
-            training = AskedProgram(python, str(PROGRAM), variables=fake_cuda(python, Path(folder)))
+            training = started(python, str(PROGRAM), variables=fake_cuda(python, Path(folder)))
             try:
                 print(f"{python}\n{_table(training, parsed.rounds, parsed.seconds)}")
             finally:

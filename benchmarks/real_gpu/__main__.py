@@ -26,7 +26,7 @@ from benchmarks.looks_table import as_text
 from benchmarks.real_gpu.parts import run_parts
 from benchmarks.real_gpu.place import EndedError, Place, a_place
 from benchmarks.real_gpu.report import HEADINGS, document_of, lines_of, row_of
-from benchmarks.real_gpu.result import SIZES, Result, Size
+from benchmarks.real_gpu.result import MEDIUM_BYTES, SIZES, Result, Size
 from benchmarks.real_gpu.steps import HEADINGS as STEP_HEADINGS
 from benchmarks.real_gpu.steps import WITHIN_S, Run, programs, row, watch
 
@@ -38,7 +38,7 @@ def parsed() -> argparse.Namespace:
     )
     parser.add_argument("--seconds", type=float, help="how long each program is watched")
     parser.add_argument("--fake", action="store_true", help="on a fake GPU")
-    parser.add_argument("--size", choices=SIZES, default="medium", help="of the GPT")
+    parser.add_argument("--size", choices=SIZES, help="of the GPT (default: medium, small on a small GPU)")
     parser.add_argument("--brief", dest="size", action="store_const", const="brief", help="the smallest counts")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures into FILE")
     parser.add_argument(
@@ -50,11 +50,13 @@ def parsed() -> argparse.Namespace:
 def main() -> int:
     """Do it, and return 1 where nothing could be done."""
     options = parsed()
-    size = SIZES[options.size]
-    if options.seconds is not None:
-        size = size._replace(steps_s=options.seconds)
+    is_forked = bool(options.size) and SIZES[options.size].is_forked
     try:
-        with a_place(is_fake=options.fake) as place:
+        with a_place(is_fake=options.fake, is_forked=is_forked) as place:
+            fits = "medium" if place.facts["free_bytes"] >= MEDIUM_BYTES else "small"
+            size = SIZES[options.size or fits]
+            if options.seconds is not None:
+                size = size._replace(steps_s=options.seconds)
             if options.programs is None:
                 do_all(place, size, options.json)
             else:

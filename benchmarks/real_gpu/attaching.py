@@ -1,4 +1,4 @@
-"""Attaching to a training that runs without a probe: how long it takes until a picture has names, and what they cover."""
+"""Attaching to a training that runs without a probe: how long it takes until a picture has names, and for how much."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ from dataclasses import dataclass, field
 
 from benchmarks.real_gpu.place import Place, Running
 from benchmarks.real_gpu.result import Result, Size
+from benchmarks.real_gpu.viewer import PICTURE_WITHIN_S, view
 from gputui.explain.answer.answers import Answers
 from gputui.model.attached.moment import DeviceLayout, DeviceMoment, TargetMoment
 from gputui.model.attached.tensors import Category
 from gputui.model.attached.timeline import Timeline
-from gputui.model.machine.snapshot import Snapshot
-from gputui.sources.probe.feed import TargetFeed
-from gputui.sources.probe.listing import attach
 from gputui.sources.probe.loading import CannotLoadError, put_probe_in
 
 NAMED, NAMED_WITHIN_S = 0.95, 5.0
 """What is taken for granted."""
-PROBE_WITHIN_S, PICTURE_WITHIN_S = 60.0, 60.0
+PROBE_WITHIN_S = 60.0
 
 
 def named_share(layout: DeviceLayout) -> float:
@@ -63,11 +61,7 @@ def attaching(_place: Place, size: Size, running: Running) -> Result:
         result.left_out.append(str(error))
         return result
     result.figures["the probe is in, s"] = round(time.monotonic() - pictures.began, 2)
-    feed = TargetFeed(attach(running.pid), Snapshot, pictures.take)
-    feed.start()
-    pictures.is_named.wait(PICTURE_WITHIN_S)
-    time.sleep(size.watched_s)
-    feed.stop()
+    view(running.pid, pictures.take, size.watched_s, pictures.is_named)
     _judge(result, pictures)
     return result
 

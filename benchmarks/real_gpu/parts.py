@@ -34,6 +34,8 @@ BESIDE: dict[str, Callable[[Place, Size, Running], Result]] = {
 
 BEGUN_WITHIN_S = 15 * 60.0
 """No part begins later, so that all ends within twenty minutes."""
+LONGEST = 800
+"""Characters of an error: the last ones tell."""
 
 
 def run_parts(place: Place, size: Size) -> Iterator[tuple[str, Result]]:
@@ -57,5 +59,5 @@ def _safely(part: Callable[[], Result], end: float) -> Result:
         return part()
     except Exception as error:  # noqa: BLE001 - the others go on
         result = Result()
-        result.expect("this part", "runs to its end", f"{type(error).__name__}: {error}", holds=False)
+        result.expect("this part", "runs to its end", f"{type(error).__name__}: {str(error)[-LONGEST:]}", holds=False)
         return result

@@ -7,14 +7,17 @@ import os
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.asked_program import AskedProgram, started, variables_of
+from gputui.environment import PROBE
 from tests.fakegpu.lab import Lab
-from tests.torches import REPOSITORY, fake_cuda, has_cuda_build, run_program, torch_pythons
+from tests.forkserver import Forked
+from tests.torches import FORKED_AFTER, REPOSITORY, fake_cuda, has_cuda_build, run_program, torch_pythons
 
 PROGRAMS = Path(__file__).resolve().parent.parent / "programs"
 FACTS = PROGRAMS / "device_facts.py"
@@ -40,36 +43,55 @@ class Running:
 class Place:
     """`variables` are those of a program's environment that lead to the GPU, `python` has PyTorch.
 
-    `facts` are what `programs/device_facts.py` says.
+    `is_forked`: programs are forked where they can be. `facts` are what `programs/device_facts.py` says.
     """
 
     python: str
     folder: Path
     is_fake: bool
+    is_forked: bool
     variables: Mapping[str, str]
-    facts: dict[str, str] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
 
     @property
     def uuid(self) -> str:
         """The UUID of PyTorch's first device, as NVML has it; "" before PyTorch 2.5."""
-        uuid = self.facts.get("uuid", "")
+        uuid = str(self.facts.get("uuid", ""))
         return f"GPU-{uuid}" if uuid.strip("0-") else ""
 
     def bound(self, kernel_us: str = KERNEL_US) -> dict[str, str]:
         """The environment of programs that the GPU bounds: on a fake one a kernel takes that long."""
         return {**self.variables, **({"FAKEGPU_KERNEL_US": kernel_us} if self.is_fake else {})}
 
+    def with_probe(self, **own: str) -> dict[str, str]:
+        """The environment of a program that a probe may enter, whatever that of this process says."""
+        return {name: value for name, value in os.environ.items() if name != PROBE} | {**self.variables, **own}
+
     def run(self, program: Path, *arguments: str, **variables: str) -> dict[str, Any]:
         """Run a program to its end, and return the JSON of its last line."""
         return run_program(self.python, program, *arguments, environment={**self.variables, **variables})
+
+    def asked(self, *words: str) -> AskedProgram:
+        """A program that answers lines, without a probe, and bound by the GPU."""
+        if not self.is_forked:
+            return started(self.python, *words, variables=self.bound())
+        return AskedProgram(self._forked(words, variables_of(self.bound())))
+
+    def _forked(self, words: Sequence[str], variables: Mapping[str, str]) -> Forked:
+        with Path(os.devnull).open("wb") as errors:
+            return Forked(self.python, [*words], FORKED_AFTER, env=variables, cwd=REPOSITORY, stderr=errors)
 
     @contextmanager
     def training(self, *words: str, kernel_us: str = KERNEL_US, has_probe: bool = False) -> Iterator[Running]:
         """A program that goes on, from the line on which it says what a step needs; raises EndedError."""
         paths = [str(PRELOAD), str(REPOSITORY)] if has_probe else []
-        variables = {**os.environ, **self.bound(kernel_us), "PYTHONPATH": ":".join(paths)}
+        variables = self.with_probe(**self.bound(kernel_us), PYTHONPATH=":".join(paths))
         command = ["setpriv", "--pdeathsig", "KILL", self.python, "-W", "ignore", *words]
-        process = subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True, cwd=self.folder)
+        process: subprocess.Popen[bytes] | Forked
+        if self.is_forked and not has_probe:
+            process = self._forked(words, variables)
+        else:
+            process = subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, cwd=self.folder)
         try:
             assert process.stdout is not None
             needs = next((line for line in process.stdout if line.strip().isdigit()), None)
@@ -84,7 +106,7 @@ class Place:
 
 
 @contextmanager
-def a_place(*, is_fake: bool) -> Iterator[Place]:
+def a_place(*, is_fake: bool, is_forked: bool = False) -> Iterator[Place]:
     """The place, with a folder for this run; raises EndedError where the Python has no CUDA build.
 
     Where there is no GPU, the first program fails, with an AssertionError that has its words.
@@ -96,7 +118,7 @@ def a_place(*, is_fake: bool) -> Iterator[Place]:
     with tempfile.TemporaryDirectory(prefix="gputui-real-gpu-") as name:
         folder = Path(name)
         variables: Mapping[str, str] = _fake(python, folder) if is_fake else {}
-        place = Place(python, folder, is_fake, variables)
+        place = Place(python, folder, is_fake, is_forked, variables)
         place.facts.update(place.run(FACTS))
         yield place
 

@@ -12,7 +12,7 @@ from benchmarks.real_gpu.result import Result, Size
 from benchmarks.real_gpu.smi_rows import ROWS, Row, Value, mebibytes
 from gputui.model.machine.device import Device, DeviceLook
 from gputui.model.machine.device_readings import READINGS
-from gputui.model.reading import Absent
+from gputui.model.reading import Absent, AbsentKind
 from gputui.sources.nvml.source import NvmlSource
 from gputui.units import MIB
 
@@ -20,6 +20,7 @@ SMI_WITHIN_S = 60.0
 IDENTITIES = frozenset({"uuid", "bus_id", "serial"})
 """Only whether they are equal is said."""
 NONE = "no value"
+LATER = (AbsentKind.NOT_READ_YET, AbsentKind.ON_REQUEST)
 
 
 def readings(place: Place, _size: Size, _running: Running) -> Result:
@@ -36,7 +37,9 @@ def readings(place: Place, _size: Size, _running: Running) -> Result:
     for device in before.devices:
         absent = {row.field: getattr(device, row.field) for row in READINGS}
         result.figures[f"without a value, device {device.index}"] = {
-            name: reading.reason for name, reading in absent.items() if isinstance(reading, Absent)
+            name: reading.reason
+            for name, reading in absent.items()
+            if isinstance(reading, Absent) and reading.kind not in LATER
         }
     return result
 
@@ -78,7 +81,9 @@ def _compare_device(result: Result, devices: Sequence[Device], gpu: Element) -> 
         ours = [value_at(device, row.field) for device in devices]
         if not _agree(row, ours, theirs):
             is_secret = row.field in IDENTITIES
-            shown = ("another", "this") if is_secret else (_words(theirs), " to ".join(dict.fromkeys(map(_words, ours))))
+            shown = (
+                ("another", "this") if is_secret else (_words(theirs), " to ".join(dict.fromkeys(map(_words, ours))))
+            )
             result.expect(f"{row.field} of GPU {devices[0].index}, nvidia-smi's against gputui's", *shown, holds=False)
     return compared
 

@@ -38,7 +38,10 @@ class Result:
 
 
 class Size(NamedTuple):
-    """How much of everything is done: `programs` of each kind, `rounds` of windows of `window_s`, and so on."""
+    """The GPT, and how much is done: random `programs` in each configuration, `rounds` of windows of `window_s`, ...
+
+    `loops` are watched for `steps_s`. With `is_forked` programs are forked where they can be, which saves their start.
+    """
 
     layers: int
     width: int
@@ -51,6 +54,8 @@ class Size(NamedTuple):
     window_s: float
     watched_s: float
     steps_s: float
+    loops: int = 2
+    is_forked: bool = False
 
     @property
     def words(self) -> list[str]:
@@ -58,8 +63,11 @@ class Size(NamedTuple):
         return list(map(str, (self.layers, self.width, self.batch, self.tokens)))
 
 
+MEDIUM_BYTES = 24 << 30
+"""Where less of the device is free, the GPT is small."""
+
 SIZES = {
     "medium": Size(24, 1024, 8, 1024, 30, 3, 8, 8, 4.0, 15.0, 60.0),
     "small": Size(6, 512, 8, 512, 30, 3, 8, 8, 4.0, 15.0, 60.0),
-    "brief": Size(2, 64, 2, 64, 2, 1, 1, 1, 0.3, 0.0, 1.0),
+    "brief": Size(2, 64, 2, 64, 2, 1, 1, 1, 0.1, 0.0, 0.0, loops=1, is_forked=True),
 }

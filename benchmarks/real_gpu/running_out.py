@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 
 from benchmarks.real_gpu.place import PRELOAD, PROGRAMS, Place
@@ -18,9 +17,8 @@ WITHIN_S = 120.0
 def running_out(place: Place, _size: Size) -> Result:
     """Run a program that asks for twice the device, and read what it has left."""
     result, folder = Result(), place.folder / "black-boxes"
-    own = {"PYTHONPATH": f"{PRELOAD}:{REPOSITORY}", "GPUTUI_BLACK_BOX": str(folder)}
     command = ["setpriv", "--pdeathsig", "KILL", place.python, "-W", "ignore", str(PROGRAM)]
-    variables = {**os.environ, **place.variables, **own}
+    variables = place.with_probe(PYTHONPATH=f"{PRELOAD}:{REPOSITORY}", GPUTUI_BLACK_BOX=str(folder))
     ended = subprocess.run(
         command, check=False, env=variables, capture_output=True, text=True, timeout=WITHIN_S, cwd=place.folder
     )

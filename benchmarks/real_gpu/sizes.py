@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.asked_program import AskedProgram
 from benchmarks.real_gpu.place import PROGRAMS, Place
 from benchmarks.real_gpu.result import Result, Size
-from gputui.explain.memory.drivers import DRIVER_BYTES, physical_device
+from gputui.explain.memory.drivers import CONTEXT_BYTES, DRIVER_BYTES, physical_device
 from gputui.explain.serving.ahead.estimates import CONTEXT, DRIVER, LIBRARIES, Between
 from gputui.model.attached.target import TorchDevice
 from gputui.model.machine.device import Device, DeviceLook, DeviceMemory
@@ -28,7 +27,7 @@ def sizes(place: Place, _size: Size) -> Result:
     if before is None:
         result.left_out.append("NVML has no device with the UUID that PyTorch gives: nothing was measured.")
         return result
-    program = AskedProgram(place.python, str(PROGRAM), variables=place.variables)
+    program = place.asked(str(PROGRAM))
     try:
         outside = {}
         for stage in (CONTEXT_STAGE, *WORKSPACES):
@@ -98,3 +97,4 @@ def _judge_outside(result: Result, outside: dict[str, int]) -> None:
     _expect(result, "a CUDA context, with PyTorch's kernels", CONTEXT, context)
     after = outside[[*WORKSPACES][-1]]
     _expect(result, "what libraries take outside PyTorch", LIBRARIES, after - context)
+    _expect(result, "both together", Between(0, CONTEXT_BYTES), after)

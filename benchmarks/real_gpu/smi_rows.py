@@ -29,7 +29,7 @@ class Row(NamedTuple):
     slack: float = 0.0
 
     def of(self, gpu: Element) -> Value | None:
-        """The value in nvidia-smi's words; None where it says that there is none. Raises KeyError without such a line."""
+        """The value that nvidia-smi has; None where it says that there is none. Raises KeyError without such a line."""
         for path in self.paths:
             texts = [gpu.findtext(part) for part in path.split("+")]
             known = [text.strip() for text in texts if text is not None]
@@ -69,7 +69,13 @@ _RECOVERIES = {"reset": "GPU reset", "reboot": "node reboot"}
 _FLICKER = ("gpu_idle", "sw_power_cap")
 """Reasons that come and go within a second."""
 _LINK = "pci/pci_gpu_link_info"
-_ECC, _PAGES = "ecc_errors/volatile", "retired_pages"
+_ECC = "ecc_errors/volatile"
+_SRAM = ("sram_uncorrectable_parity", "sram_uncorrectable_secded"), ("sram_uncorrectable",)
+UNCORRECTED = (
+    *("+".join(f"{_ECC}/{name}" for name in (*sram, "dram_uncorrectable")) for sram in _SRAM),
+    f"{_ECC}/double_bit/total",
+)
+RETIRED = [f"retired_pages/{why}/retired_count" for why in ("multiple_single_bit_retirement", "double_bit_retirement")]
 
 ROWS = (
     Row("name", ("product_name",), str),
@@ -105,16 +111,12 @@ ROWS = (
     Row("pcie.width", (f"{_LINK}/link_widths/current_link_width",), number),
     Row("pcie.max_width", (f"{_LINK}/link_widths/max_link_width",), number),
     Row("ecc_corrected", (f"{_ECC}/sram_correctable+{_ECC}/dram_correctable", f"{_ECC}/single_bit/total"), number),
-    Row("ecc_uncorrected", (f"{_ECC}/sram_uncorrectable_parity+{_ECC}/sram_uncorrectable_secded"
-                            f"+{_ECC}/dram_uncorrectable",
-                            f"{_ECC}/sram_uncorrectable+{_ECC}/dram_uncorrectable",
-                            f"{_ECC}/double_bit/total"), number),
+    Row("ecc_uncorrected", UNCORRECTED, number),
     Row("remapped_rows.correctable", ("remapped_rows/remapped_row_corr",), number),
     Row("remapped_rows.uncorrectable", ("remapped_rows/remapped_row_unc",), number),
     Row("remapped_rows.pending", ("remapped_rows/remapped_row_pending",), is_on),
     Row("remapped_rows.failed", ("remapped_rows/remapped_row_failure",), is_on),
-    Row("retired_pages", (f"{_PAGES}/multiple_single_bit_retirement/retired_count"
-                          f"+{_PAGES}/double_bit_retirement/retired_count",), number),
+    Row("retired_pages", ("+".join(RETIRED),), number),
     Row("recovery_action", ("gpu_recovery_action",), lambda text: _RECOVERIES.get(text.lower(), text)),
     Row("persistence_mode", ("persistence_mode",), is_on),
     Row("compute_mode", ("compute_mode",), words),

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from benchmarks.leaks import show
 from benchmarks.real_gpu.place import KERNEL_US, PROGRAMS, TRAINING, Place
 from benchmarks.real_gpu.result import Result, Size
+from benchmarks.real_gpu.viewer import view
 from gputui.explain.answer.answers import Answers
 from gputui.explain.memory.need import need_of
 from gputui.model.attached.moment import TargetMoment
 from gputui.model.attached.timeline import Timeline
-from gputui.sources.probe.listing import attach
 
 NEEDING, REAL = PROGRAMS / "needing.py", PROGRAMS / "real"
 WITHIN_S = 30.0
@@ -52,6 +52,7 @@ class Reader:
     def __init__(self, run: Run) -> None:
         self._run, self._answers, self._timeline = run, Answers(), Timeline()
         self._began, self._looked_at = time.monotonic(), 0.0
+        self.has_looked = threading.Event()
 
     def take(self, moment: TargetMoment) -> None:
         """A new moment."""
@@ -64,13 +65,15 @@ class Reader:
         self._run.lines.append((time.monotonic() - self._began, answer.sentence if answer else ""))
         self._run.needs.append(need.highest_bytes if need else None)
         self._run.stops_ms.append(moment.look.cost.pause_ms)
+        self.has_looked.set()
 
 
 def watch(place: Place, words: Sequence[str], *, seconds: float, kernel_us: str) -> Run:
     """Run a program and watch it; raises EndedError if it ends before."""
     with place.training(*words, kernel_us=kernel_us, has_probe=True) as program:
         run = Run(program.needs_bytes)
-        show(attach(program.pid), Reader(run).take, seconds)
+        reader = Reader(run)
+        view(program.pid, reader.take, seconds, reader.has_looked)
     return run
 
 
@@ -97,7 +100,7 @@ def programs(
 def looks_in_steps(place: Place, size: Size) -> Result:
     """Both loops: how many looks fell near the top of a step, the need as shown, and the first line."""
     result = Result()
-    for name, words, kernel_us in programs(place, None, size.words):
+    for name, words, kernel_us in [*programs(place, None, size.words)][: size.loops]:
         run = watch(place, words, seconds=size.steps_s, kernel_us=kernel_us)
         _, near, error, stop_ms, shares = row(name, run)
         result.figures[name] = {
