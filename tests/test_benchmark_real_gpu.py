@@ -14,7 +14,7 @@ import pytest
 from benchmarks.real_gpu.nameless import without_names
 from benchmarks.real_gpu.parts import ALONE, BESIDE
 from benchmarks.real_gpu.readings import compare
-from benchmarks.real_gpu.report import SCHEMA
+from benchmarks.real_gpu.report import HEADINGS, SCHEMA
 from benchmarks.real_gpu.result import Result
 from gputui.model.machine.device import (
     Bar1,
@@ -55,6 +55,10 @@ def test_it_runs_to_its_end_on_a_fake_gpu(cuda_path: str, tmp_path: Path, socket
     assert all(part["figures"] for part in parts.values())
     assert ended.stdout.splitlines()[-1].startswith(f"| {report['device']} | {report['driver']} |")
     assert str(tmp_path) not in file.read_text()
+
+
+def test_the_table_of_the_documentation_has_the_columns_of_the_row_that_is_printed() -> None:
+    assert f"\n| {' | '.join(HEADINGS)} |\n" in (REPOSITORY / "docs" / "versions.md").read_text()
 
 
 H200 = Device(

@@ -37,7 +37,8 @@ def litter() -> torch.Tensor:
 
 def main() -> None:
     """Capture, replay, and let go."""
-    model = nn.Sequential(*(nn.Linear(WIDTH, WIDTH) for _ in range(LAYERS))).cuda()
+    with torch.device("cuda"):
+        model = nn.Sequential(*(nn.Linear(WIDTH, WIDTH) for _ in range(LAYERS)))
     rows = torch.zeros(ROWS, WIDTH, device="cuda")
 
     def step() -> torch.Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from benchmarks.real_gpu.attaching import attaching
 from benchmarks.real_gpu.cost import cost
@@ -42,11 +43,11 @@ def run_parts(place: Place, size: Size) -> Iterator[tuple[str, Result]]:
     """Each part with its result, once it is done."""
     end = time.monotonic() + BEGUN_WITHIN_S
     for name, part in ALONE.items():
-        yield name, _safely(lambda part=part: part(place, size), end)  # type: ignore[misc]
+        yield name, _safely(partial(part, place, size), end)
     try:
         with place.training(str(TRAINING), *size.words) as running:
             for name, beside in BESIDE.items():
-                yield name, _safely(lambda part=beside: part(place, size, running), end)  # type: ignore[misc]
+                yield name, _safely(partial(beside, place, size, running), end)
     except EndedError as error:
         for name in BESIDE:
             yield name, Result(left_out=[str(error)])

@@ -25,6 +25,8 @@ TRAINING = PROGRAMS / "gpt_steps.py"
 PRELOAD = REPOSITORY / "gputui" / "probe" / "preload"
 KERNEL_US = "150"
 FAKE_GIB = 79.65
+HANGS_S = 300.0
+"""What takes so long will not come: the last part may begin after fifteen minutes, and all has to end within twenty."""
 
 
 class EndedError(Exception):

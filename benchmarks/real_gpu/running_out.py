@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 
-from benchmarks.real_gpu.place import PRELOAD, PROGRAMS, Place
+from benchmarks.real_gpu.place import HANGS_S, PRELOAD, PROGRAMS, Place
 from benchmarks.real_gpu.result import Result, Size
 from gputui.sources.files.black_box import read
 from tests.torches import REPOSITORY
 
 PROGRAM = PROGRAMS / "running_out.py"
-WITHIN_S = 120.0
 
 
 def running_out(place: Place, _size: Size) -> Result:
@@ -20,7 +19,7 @@ def running_out(place: Place, _size: Size) -> Result:
     command = ["setpriv", "--pdeathsig", "KILL", place.python, "-W", "ignore", str(PROGRAM)]
     variables = place.with_probe(PYTHONPATH=f"{PRELOAD}:{REPOSITORY}", GPUTUI_BLACK_BOX=str(folder))
     ended = subprocess.run(
-        command, check=False, env=variables, capture_output=True, text=True, timeout=WITHIN_S, cwd=place.folder
+        command, check=False, env=variables, capture_output=True, text=True, timeout=HANGS_S, cwd=place.folder
     )
     asked = json.loads(ended.stdout.splitlines()[-1])
     boxes = sorted(folder.glob("*"))

@@ -6,12 +6,11 @@ import threading
 import time
 from collections.abc import Callable
 
+from benchmarks.real_gpu.place import HANGS_S
 from gputui.model.attached.moment import TargetMoment
 from gputui.model.machine.snapshot import Snapshot
 from gputui.sources.probe.feed import TargetFeed
 from gputui.sources.probe.listing import attach
-
-PICTURE_WITHIN_S = 60.0
 
 
 def view(pid: int, take: Callable[[TargetMoment], None], seconds: float, has_come: threading.Event) -> None:
@@ -19,5 +18,5 @@ def view(pid: int, take: Callable[[TargetMoment], None], seconds: float, has_com
     feed = TargetFeed(attach(pid), Snapshot, take)
     feed.start()
     time.sleep(seconds)
-    has_come.wait(PICTURE_WITHIN_S)
+    has_come.wait(HANGS_S)
     feed.stop()
