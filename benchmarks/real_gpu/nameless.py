@@ -12,12 +12,12 @@ FOLDERS = re.compile(r"(?<![\w.])(?:/[\w.@+~:-]+)+/(?=[\w.<>@+~-])")
 """An absolute path but for its last part."""
 PIDS = re.compile(r"\b(process|processes|PID|pid|attach|kill)( (?:-\w+ )?)\d+", re.IGNORECASE)
 UUIDS = re.compile(r"\b((?:GPU|MIG)-)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE)
-SHORTEST = 3
-"""A shorter name is part of too many words."""
+SHORTEST = 2
+"""A letter alone is no name that tells."""
 
 
 def without_names(document: Any, names: Callable[[], list[str]] | None = None) -> Any:  # noqa: ANN401 - any JSON
-    """The same document with every text in it without names."""
+    """The same document with every text in it without names; its keys are the benchmark's own words."""
     whose = sorted((names or _names)(), key=len, reverse=True)
     patterns = [re.compile(rf"(?<![\w]){re.escape(name)}(?![\w])") for name in whose if len(name) >= SHORTEST]
 
@@ -31,7 +31,7 @@ def without_names(document: Any, names: Callable[[], list[str]] | None = None) -
         if isinstance(value, str):
             return of_text(value)
         if isinstance(value, dict):
-            return {of_text(key): of(inner) for key, inner in value.items()}
+            return {key: of(inner) for key, inner in value.items()}
         return [of(inner) for inner in value] if isinstance(value, (list, tuple)) else value
 
     return of(document)
