@@ -12,10 +12,8 @@ rate, and at most 25 ms added to the longest pause of another thread.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
-import subprocess
 import tempfile
 import threading
 import time
@@ -23,52 +21,24 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks.asked_program import AskedProgram, started
 from gputui.model.attached.target import Look
 from gputui.sources.probe import listing
 from gputui.sources.probe.client import ProbeClient
-from tests.torches import REPOSITORY, fake_cuda, torch_pythons
+from tests.torches import fake_cuda, torch_pythons
 
 PROGRAM = Path(__file__).parent / "programs" / "training.py"
 DEFAULT_INTERVAL_S = 1.0
 
 
-class Training:
-    """The training program; it runs a window each time it is asked."""
-
-    def __init__(self, python: str, folder: Path) -> None:
-        environment = {**os.environ, **fake_cuda(python, folder), "PYTHONPATH": str(REPOSITORY), "GPUTUI_PROBE": "0"}
-        self._process = subprocess.Popen(
-            [python, "-W", "ignore", str(PROGRAM)],
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        self.pid = self._process.pid
-
-    def ask(self, line: str) -> dict[str, float]:
-        """Send a line and return the program's answer."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        print(line, file=self._process.stdin, flush=True)
-        answer: dict[str, float] = json.loads(self._process.stdout.readline())
-        return answer
-
-    def end(self) -> None:
-        """End the program."""
-        self._process.kill()
-        self._process.communicate()
-
-
 @contextmanager
-def no_viewer(_training: Training, _pauses_ms: list[float]) -> Iterator[None]:
+def no_viewer(_training: AskedProgram, _pauses_ms: list[float]) -> Iterator[None]:
     """Run the loop without a viewer."""
     yield
 
 
 @contextmanager
-def default(training: Training, pauses_ms: list[float]) -> Iterator[None]:
+def default(training: AskedProgram, pauses_ms: list[float]) -> Iterator[None]:
     """A viewer like the attach screens: statistics every second, looks after changes within 1 % of the time."""
     with listing.attach(training.pid) as client:
         client.look()  # the very first look explores the program, and is reported separately
@@ -79,7 +49,7 @@ def default(training: Training, pauses_ms: list[float]) -> Iterator[None]:
 
 
 @contextmanager
-def scanning(training: Training, pauses_ms: list[float]) -> Iterator[None]:
+def scanning(training: AskedProgram, pauses_ms: list[float]) -> Iterator[None]:
     """A viewer that asks for a scan of every object once a second."""
 
     def ask_again() -> None:
@@ -130,14 +100,14 @@ def main() -> None:
     for python in torch_pythons():
         with tempfile.TemporaryDirectory() as folder:
             os.environ["XDG_RUNTIME_DIR"] = folder
-            training = Training(python, Path(folder))
+            training = started(python, str(PROGRAM), variables=fake_cuda(python, Path(folder)))
             try:
                 print(f"{python}\n{_table(training, parsed.rounds, parsed.seconds)}")
             finally:
                 training.end()
 
 
-def _table(training: Training, rounds: int, seconds: float) -> str:
+def _table(training: AskedProgram, rounds: int, seconds: float) -> str:
     training.ask("probe off")
     memory_bytes = training.ask("probe on")["resident_bytes"]
     windows: dict[str, list[dict[str, float]]] = {name: [] for name in PHASES}
@@ -154,8 +124,8 @@ def _table(training: Training, rounds: int, seconds: float) -> str:
     for name, measured in windows.items():
         cells = (
             f"{statistics.median(window['step_s'] for window in measured) * 1e3:.3f} ms",
-            f"{_ratio(measured, windows['without the probe'], 'step_s'):.3f}",
-            f"{_ratio(measured, windows['without the probe'], 'step_cpu_s'):.3f}",
+            f"{ratio(measured, windows['without the probe'], 'step_s'):.3f}",
+            f"{ratio(measured, windows['without the probe'], 'step_cpu_s'):.3f}",
             f"{max(window['longest_step_s'] for window in measured) * 1e3:.1f} ms",
             f"{max(window['longest_gap_s'] for window in measured) * 1e3:.1f} ms",
             str(len(pauses_ms[name])),
@@ -166,7 +136,7 @@ def _table(training: Training, rounds: int, seconds: float) -> str:
     return "\n".join(lines)
 
 
-def _ratio(measured: list[dict[str, float]], without: list[dict[str, float]], what: str) -> float:
+def ratio(measured: list[dict[str, float]], without: list[dict[str, float]], what: str) -> float:
     """The median over the rounds of a window's figure over that of the same round without the probe."""
     return statistics.median(one[what] / other[what] for one, other in zip(measured, without, strict=True))
 

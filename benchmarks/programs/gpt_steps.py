@@ -5,6 +5,7 @@ loss, as loops that print it do.
 """
 
 import sys
+from collections.abc import Callable
 
 import torch
 from torch import nn
@@ -48,8 +49,8 @@ class GPT(nn.Module):
         return nn.functional.cross_entropy(self.head(hidden).flatten(0, 1), tokens.flatten())
 
 
-def main() -> None:
-    """Train."""
+def training() -> Callable[[], None]:
+    """Make model and optimizer; the result is a step."""
     torch.backends.cudnn.enabled = False
     torch.backends.cuda.enable_cudnn_sdp(False)
     with torch.device("cuda"):
@@ -66,6 +67,12 @@ def main() -> None:
         if READS_LOSS:
             loss.item()
 
+    return step
+
+
+def main() -> None:
+    """Train."""
+    step = training()
     for _ in range(WARM_UP):
         step()
     torch.cuda.reset_peak_memory_stats()

@@ -1,5 +1,6 @@
-"""A Python-bound training loop: many small layers, measured in windows requested on standard input.
+"""A training loop, measured in windows requested on standard input:  training.py [LAYERS WIDTH BATCH TOKENS reads]
 
+Without arguments it has many small layers, which Python bounds; with them it is the GPT of `gpt_steps.py`.
 Each line of input is "probe on", "probe off", or a number of seconds to measure; each answer is a line of JSON.
 """
 
@@ -8,21 +9,33 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 
-device = "cuda" if torch.cuda.is_available() else "cpu"
-layers = [torch.nn.Linear(32, 32) for _ in range(24)]
-model = torch.nn.Sequential(*layers).to(device)
-optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
-batch = torch.zeros(8, 32, device=device)
+WARM_UP = {"small layers": 200, "GPT": 3}
 
 
-def step() -> None:
-    optimizer.zero_grad()
-    model(batch).sum().backward()
-    optimizer.step()
+def small_layers() -> Callable[[], None]:
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    layers = [torch.nn.Linear(32, 32) for _ in range(24)]
+    model = torch.nn.Sequential(*layers).to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
+    batch = torch.zeros(8, 32, device=device)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        model(batch).sum().backward()
+        optimizer.step()
+
+    return step
+
+
+def gpt() -> Callable[[], None]:
+    from gpt_steps import training
+
+    return training()
 
 
 class Gaps(threading.Thread):
@@ -60,9 +73,10 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
+step = gpt() if sys.argv[1:] else small_layers()
 gaps = Gaps()
 gaps.start()
-for _ in range(200):
+for _ in range(WARM_UP["GPT" if sys.argv[1:] else "small layers"]):
     step()
 for line in sys.stdin:
     if line.startswith("probe"):
