@@ -35,11 +35,9 @@ def of_classes(list_objects: Callable[[], Iterable[Any]], idents: set[int]) -> l
 
 def finished(list_objects: Callable[[], list[Any]], first: int = 0, last: int | None = None) -> list[Any]:
     """The objects listed from number `first` on and before `last`, with None in the place of an unfinished tuple."""
-    held: list[list[Any]] = []  # all that are listed, and those that were asked for; the iterators refer to this alone
+    held: list[list[Any]] = []  # all objects, then those asked for; the iterators, listed as well, refer to this alone
     tuples: list[int] = []
-    part: Iterator[Any] = map(
-        getitem, _repeated(held, 0), (slice(first, last),)
-    )  # a new list, which is not among those listed
+    part: Iterator[Any] = map(getitem, _repeated(held, 0), (slice(first, last),))  # in a list that is not listed
     are_tuples = map(is_, map(type, chain.from_iterable(map(getitem, repeat(held, 1), (1,)))), repeat(tuple))
     lengths, full = map(len, map(gc.get_referents, _tuples(held, tuples))), map(len, _tuples(held, tuples))
     let_go = map(setitem, _repeated(held, 1), compress(tuples, map(lt, lengths, full)), repeat(None))
