@@ -7,5 +7,6 @@ In comes any object of the program, which may be hostile. Out comes what it is, 
   of C holds. `torch_types`: names for the program's types in annotations.
 - `stacks`, `frame_variables`: the threads' frames, their variables, and whether a thread is in a backward pass.
 - `threads`: which threads every look reads, and whether one of them is freeing an object.
-- `heap`: all of Python's objects, as `listing` lists them. `handles`: an object's address, and whether the same object is still there.
+- `heap`: all of Python's objects, as `listing` lists them. `handles`: an object's address, and whether the same object
+  is still there.
 """
