@@ -25,6 +25,7 @@ BY_DAY = {
         "test_why_names_the_cause_and_the_remedy": 2,
     },
     "attach/test_waiting.py": {
+        "test_a_program_that_replaces_gradients_in_a_thread_survives_looks": 2,
         "test_tensors_of_a_program_that_waits_are_named": 2,
     },
     "attach/test_weight_copies.py": {
@@ -45,6 +46,7 @@ BY_DAY = {
         "test_an_application_survives_or_says_a_sentence": 3,
     },
     "fuzz/test_viewer.py": {
+        "test_random_keys_are_served_whatever_a_target_sends": 2,
         "test_most_mutations_are_of_the_kind_that_they_claim": 3,
     },
     "inject/test_kill.py": {
@@ -55,6 +57,16 @@ BY_DAY = {
     },
     "probe/test_boundary.py": {
         "test_no_exception_at_a_line_of_the_probe_reaches_the_program": 2,
+    },
+    "probe/test_inventory.py": {
+        "test_nearly_every_allocated_byte_has_an_owner": 3,
+    },
+    "probe/test_monsters.py": {
+        "test_no_look_takes_more_than_its_steps": 3,
+    },
+    "probe/test_program_states.py": {
+        "test_a_mode_does_not_see_a_look": 2,
+        "test_a_tracer_does_not_record_a_look": 3,
     },
     "reports/test_reports.py": {
         "test_the_first_lines_answer_the_report_and_the_remedy_works": 4,
