@@ -85,6 +85,15 @@ def test_gradients_may_be_most_of_it() -> None:
     )
 
 
+def test_nothing_is_said_of_memory_without_an_owner() -> None:
+    look = look_at(101.0, *STAYING, LOSS, Tensor(1200, "unknown"))
+    storages = tuple(storage for storage in look.inventory.storages if storage.owner != "unknown")
+    unnamed = replace(look, inventory=replace(look.inventory, storages=storages))
+    assert sentence(seen(unnamed, BOTTOM)) == (
+        "Each step needs up to 2.0 GiB of the device; 1.4 GiB of it only within the step, 100 MiB of it activations."
+    )
+
+
 def test_without_a_look_near_the_top_only_the_counters_speak() -> None:
     assert sentence(seen(BOTTOM)) == "Each step needs up to 2.0 GiB of the device; 1.4 GiB of it only within the step."
 
