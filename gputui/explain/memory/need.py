@@ -88,14 +88,15 @@ def need_words(need: Need, top: DeviceLayout | None, now: DeviceLayout | None) -
 def _most_words(need: Need, top: DeviceLayout, now: DeviceLayout | None) -> str:
     """What the memory within a step is: most often activations, with the modules that save most of them.
 
-    Nothing is said of memory without an owner: it helps nobody there.
+    Nothing is said of memory without an owner: it helps nobody there. Nor where one category has risen by more than
+    the whole memory within a step: the looks were taken before and after the program changed.
     """
     is_lower = now is not None and now.statistics.allocated_bytes < top.statistics.allocated_bytes
     before = now.by_category if now is not None and is_lower else dict.fromkeys(PASSING, 0)
     risen = {name: top.by_category.get(name, 0) - before.get(name, top.by_category.get(name, 0)) for name in Category}
     del risen[Category.UNATTRIBUTED]
     category = max(risen, key=lambda name: risen[name])
-    if risen[category] < LEAST_SWING * need.within_bytes:
+    if not LEAST_SWING * need.within_bytes <= risen[category] <= (1 + NEAR) * need.within_bytes:
         return ""
     is_most = risen[category] >= MOST * need.within_bytes
     amount = "most of it" if is_most else f"{format_bytes(risen[category])} of it"

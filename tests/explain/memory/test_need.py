@@ -94,6 +94,14 @@ def test_nothing_is_said_of_memory_without_an_owner() -> None:
     )
 
 
+def test_nothing_is_said_of_looks_between_which_the_program_has_changed() -> None:
+    before = look_at(100.0, STAYING[0])
+    grown = look_at(101.0, STAYING[0], Tensor(1600, "opt.state[model.h.0.weight].exp_avg", Category.OPTIMIZER_STATE))
+    assert sentence(seen(grown, before)) == (
+        "Each step needs up to 2.0 GiB of the device; 1.4 GiB of it only within the step."
+    )
+
+
 def test_without_a_look_near_the_top_only_the_counters_speak() -> None:
     assert sentence(seen(BOTTOM)) == "Each step needs up to 2.0 GiB of the device; 1.4 GiB of it only within the step."
 
