@@ -19,6 +19,6 @@ def test_a_collection_frees_what_was_said(run_program, record_property):
 
 
 def _is_right(program: dict) -> bool:
-    return (
-        not program.get("error") and program["whole"] and program["untouched"] and program["said"] == program["freed"]
-    )
+    is_whole = not program.get("error") and program["whole"] and program["untouched"]
+    is_met = program["said"] == program["freed"] or (program["is_least"] and program["said"] < program["freed"])
+    return is_whole and is_met

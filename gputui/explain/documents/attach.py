@@ -187,7 +187,7 @@ def _gc_collect(moment: TargetMoment, device: int, notes: list[str]) -> dict[str
         }
         for group in collection.groups
     ]
-    return {"freed_bytes": collection.freed_bytes, "groups": groups}
+    return {"freed_bytes": collection.freed_bytes, "is_least": collection.is_least, "groups": groups}
 
 
 def _step(device: DeviceMoment) -> dict[str, Any] | None:

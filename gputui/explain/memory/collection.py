@@ -51,12 +51,22 @@ class Collection:
         return sum(group.bytes for group in self.groups)
 
     @property
+    def is_least(self) -> bool:
+        """Whether it may be more: see `Cycles`."""
+        return any(group.cycles.is_least for group in self.groups)
+
+    def is_met_by(self, freed_bytes: int) -> bool:
+        """Whether a collection that has freed these bytes was predicted."""
+        return freed_bytes == self.freed_bytes or (self.is_least and freed_bytes > self.freed_bytes)
+
+    @property
     def words(self) -> str:
         """ "1.2 GiB: 19 x Net that only cycles keep (...)"."""
         if not self.groups:
             return "nothing"
+        least = "at least " if self.is_least else ""
         others = f", and {counted(len(self.groups) - 1, 'other kind')}" if len(self.groups) > 1 else ""
-        return f"{format_bytes(self.freed_bytes)}: {self.groups[0].words}{others}"
+        return f"{least}{format_bytes(self.freed_bytes)}: {self.groups[0].words}{others}"
 
 
 def collection_of(garbage: Garbage | None, block_map: AllocatorMap | None, device: int) -> Collection | None:

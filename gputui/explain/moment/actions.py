@@ -124,7 +124,7 @@ def _collected(result: ActionResult, known: Known) -> ResultWords:
     objects = f"{result.collected or 0:,} object{'' if result.collected == 1 else 's'} collected"
     first = f"{objects}, {_listed(figures) or 'no tensor freed'}."
     then = "PyTorch keeps that memory in its cache." if any(came > 0 for came in freed.values()) else ""
-    is_as_predicted = all(found is None or found.freed_bytes == freed[device] for device, found in predicted.items())
+    is_as_predicted = all(found is None or found.is_met_by(freed[device]) for device, found in predicted.items())
     return tuple(filter(None, (first, then, "" if is_as_predicted else _MORE_OR_LESS))), is_as_predicted
 
 

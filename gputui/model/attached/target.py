@@ -98,7 +98,8 @@ class Cost:
 class Cycles:
     """Cycles of one kind: `count` objects of the class `type`, and the storages that they keep, as (address, bytes).
 
-    `closed_by` says how the references go around: "hook (train.py:14) refers to the Net that holds it".
+    `closed_by` says how the references go around: "hook (train.py:14) refers to the Net that holds it". `is_least`: the
+    graphs of tensors in them may keep more, as PyTorch before 2.10 does not tell what a graph has saved.
     """
 
     device: int
@@ -106,6 +107,7 @@ class Cycles:
     count: int
     closed_by: str
     storages: tuple[tuple[int, int], ...]
+    is_least: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from gputui.probe.objects.attributes import AttributeReader
 from gputui.probe.objects.plain import namespace_of
 from gputui.probe.objects.torch_types import AnyObject, Tensor, Torch
 from gputui.probe.pace.meter import Meter
-from gputui.probe.tensors.autograd import Graph
+from gputui.probe.tensors.autograd import Graph, can_read_saved
 from gputui.probe.tensors.gradients import AtRest, GradientReader
 from gputui.probe.tensors.wrapped_tensors import UNREADABLE, WrapperReader, tensor_base
 
@@ -72,6 +72,12 @@ class Countdown:
     def is_whole(self) -> bool:
         """Whether there was time for all, and no other thread was changing gradients or graphs."""
         return self._meter.is_complete and self._at_rest.gradients()
+
+    def unread_graphs(self) -> dict[int, int]:
+        """The groups with graphs of which PyTorch does not tell what they have saved, with their devices."""
+        roots = [] if can_read_saved(self._torch) else self._roots
+        placed = {self._groups[id(tensor)]: self._cpp.placed(tensor) for tensor in roots}
+        return {group: at[1].device for group, at in placed.items() if at is not None}
 
     def storages(self, objects: list[Any]) -> list[Going]:
         """The storages on devices that go with these objects."""

@@ -44,14 +44,15 @@ def proven(
     taken: dict[int, list[Going]] = {}
     for storage in countdown.storages(closed):
         taken.setdefault(storage.group, []).append(storage)
+    unread = countdown.unread_graphs()
     members: dict[int, list[Any]] = {}
     for value in closed:
         number = numbers[id(value)]
         if number < 0 and type(value) is FrameType:
             number = -1 - number  # of a function that had called into the cycle: it says more than that of a library
-        if number in taken:
+        if number in taken or number in unread:
             members.setdefault(number, []).append(value)
-    return _described(members, taken), countdown.is_whole
+    return _described(members, taken, unread), countdown.is_whole
 
 
 def closed_part(objects: list[Any]) -> list[Any]:
@@ -81,15 +82,19 @@ def _tensors(torch: Torch) -> list[Any]:
     return of_classes(partial(gc.get_referrers, *classes), set(map(id, classes)))
 
 
-def _described(cycles: dict[int, list[Any]], taken: dict[int, list[Going]]) -> list[dict[str, Any]]:
+def _described(
+    cycles: dict[int, list[Any]], taken: dict[int, list[Going]], unread: dict[int, int]
+) -> list[dict[str, Any]]:
     """Cycles of one kind as one group for each device: fields of `gputui.model.attached.target.Cycles`."""
     found: dict[tuple[int, int, str], dict[str, Any]] = {}
-    for number, storages in taken.items():
-        cycle = cycles[number]
+    for number, cycle in cycles.items():
+        storages = taken.get(number, [])
         cls, how = classes_of(cycle)[0], closing(cycle)
-        for device in dict.fromkeys(storage.device for storage in storages):
-            described = {"type": plain.class_name(cls), "count": 0, "closed_by": how, "storages": []}
+        devices = [storage.device for storage in storages] or [unread[number]]
+        for device in dict.fromkeys(devices):
+            described = {"type": plain.class_name(cls), "count": 0, "closed_by": how, "storages": [], "is_least": False}
             group = found.setdefault((device, id(cls), how), {"device": device, **described})
             group["count"] += 1 if cls is FrameType else sum(type(value) is cls for value in cycle)
+            group["is_least"] = group["is_least"] or number in unread
             group["storages"] += [[at.address, at.size_bytes] for at in storages if at.device == device]
     return list(found.values())

@@ -111,7 +111,7 @@ def test_the_document_of_a_look():
                         },
                     ],
                 },
-                "gc_collect": {"freed_bytes": 0, "groups": []},
+                "gc_collect": {"freed_bytes": 0, "is_least": False, "groups": []},
                 "step": None,
                 "tensors": {
                     "by_category": dict.fromkeys([c.value for c in Category if c is not Category.NEWER], 0)
@@ -304,6 +304,7 @@ def test_what_a_collection_frees_is_counted_in_blocks():
     freed = first.size_bytes + 1024
     assert device["gc_collect"] == {
         "freed_bytes": freed,
+        "is_least": False,
         "groups": [{"count": 2, "type": "Net", "bytes": freed, "closed_by": closed_by}],
     }
 

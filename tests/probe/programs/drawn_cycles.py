@@ -473,7 +473,9 @@ def try_one(seed: int, only: str) -> dict[str, object]:
     said = bytes_of(groups)
     gc.collect()
     freed = before - torch.cuda.memory_allocated()
-    return {"said": said, "freed": freed, "whole": is_whole, "untouched": is_untouched, "names": names}
+    is_least = any(group["is_least"] for group in groups)
+    met = {"said": said, "is_least": is_least, "freed": freed}
+    return {**met, "whole": is_whole, "untouched": is_untouched, "names": names}
 
 
 def in_a_fork(seed: int, only: str) -> dict[str, object]:
