@@ -1,6 +1,6 @@
 """Looks into programs of other people's frameworks: the same output, exit status and waits as without gputui?
 
-    python -m benchmarks.frameworks [--python PYTHON] [--looks 300] [--seconds 12] [--programs NAME,...] [--markdown]
+    python -m benchmarks.frameworks [--python PYTHON] [--looks 300] [--seconds 12] [--programs 'NAME;...'] [--markdown]
 
 Each program runs with the Python given, which needs PyTorch with CUDA and the packages in `PROGRAMS`, on fake GPUs:
 once without gputui, once with the probe put in while it runs, and once started by `gputui run`. It checks its own
@@ -145,6 +145,8 @@ def main() -> int:
     parser.add_argument("--programs", type=lambda text: text.split(";"), default=list(PROGRAMS), metavar="NAME;...")
     parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
     options = parser.parse_args()
+    if unknown := [name for name in options.programs if name not in PROGRAMS]:
+        parser.error(f"no such programs: {'; '.join(unknown)}. There are: {'; '.join(PROGRAMS)}")
     if not has_cuda_build(options.python):
         sys.exit(f"{options.python} has a CPU build of PyTorch; the programs need a CUDA build.")
     table, remarks = [list(HEADINGS)], []

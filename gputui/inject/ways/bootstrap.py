@@ -3,6 +3,9 @@
 # imported before it has installed the importer below.
 __name__ = "_gputui_bootstrap"
 
+PAUSE_S = 0.05
+"""The longest wait after a module."""
+
 
 class GputuiImporter:
     """Imports the probe's modules, which it keeps compressed in memory; stays in `sys.meta_path`.
@@ -14,6 +17,7 @@ class GputuiImporter:
     def __init__(self, index, body):
         import os
 
+        self._os = os
         self._loading = allocate_lock()  # noqa: F821 - of originals.py, like `sleep`
         self._is_forking = False
         after = self._after_fork
@@ -36,7 +40,12 @@ class GputuiImporter:
 
     def exec_module(self, module):
         name = module.__spec__.name
-        exec(compile(self.get_source(name), self._origin(name), "exec", dont_inherit=True), module.__dict__)
+        began = time.thread_time()  # noqa: F821 - of originals.py
+        code = compile(self.get_source(name), self._origin(name), "exec", dont_inherit=True)
+        if get_native_id() != self._os.getpid():  # noqa: F821 - the main thread does not wait
+            # One call of `compile` keeps the interpreter to itself: between two, the program's threads have it as long.
+            sleep(min(time.thread_time() - began, PAUSE_S))  # noqa: F821
+        exec(code, module.__dict__)
 
     def get_source(self, name):
         zlib = own_import.module("zlib")  # noqa: F821
