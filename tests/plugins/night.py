@@ -25,7 +25,6 @@ BY_DAY = {
         "test_why_names_the_cause_and_the_remedy": 2,
     },
     "attach/test_waiting.py": {
-        "test_a_program_that_replaces_gradients_in_a_thread_survives_looks": 2,
         "test_tensors_of_a_program_that_waits_are_named": 2,
     },
     "attach/test_weight_copies.py": {
@@ -55,9 +54,6 @@ BY_DAY = {
     "inject/test_loading.py": {
         "test_a_program_does_not_notice_that_a_probe_comes_and_goes": 3,
     },
-    "probe/test_boundary.py": {
-        "test_no_exception_at_a_line_of_the_probe_reaches_the_program": 2,
-    },
     "probe/test_inventory.py": {
         "test_nearly_every_allocated_byte_has_an_owner": 3,
     },
@@ -79,9 +75,6 @@ BY_DAY = {
     },
     "trust/test_refused_calls.py": {
         "test_a_call_that_fails_in_the_probe_is_not_the_programs_fault": 3,
-    },
-    "trust/test_soak.py": {
-        "test_a_short_soak": 0,
     },
     "ui/attach/test_screens.py": {
         "test_without_colours_and_in_ascii": 3,
@@ -108,7 +101,7 @@ BY_DAY = {
         "test_the_recorded_settings_give_the_recorded_peaks": 3,
     },
 }
-"""Which tests have one of so many cases by day, the first among them; 0: none."""
+"""Which tests have one of so many cases by day, the first among them."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -118,6 +111,6 @@ def pytest_collection_modifyitems(items):
     for item in items:
         test = str(item.path.relative_to(TESTS)), getattr(item, "originalname", item.name)
         every = BY_DAY.get(test[0], {}).get(test[1], 1)
-        if not every or met[test] % every:
+        if met[test] % every:
             item.add_marker("night")
         met[test] += 1

@@ -4,7 +4,7 @@ import ast
 import gc
 from types import SimpleNamespace
 
-from gputui.probe.objects.heap import SORTED_AT_LEAST, Heap
+from gputui.probe.objects.heap import SORTED_AT_LEAST, SORTED_PER_STEP, Heap
 from gputui.probe.pace.meter import Meter
 from tests.torches import REPOSITORY
 
@@ -29,6 +29,24 @@ def test_a_scan_comes_further_even_if_listing_the_objects_took_all_its_time():
     assert starts[0] == SORTED_AT_LEAST
     assert starts[-1] == 0, "the last part goes to the end"
     assert starts[:-1] == sorted(starts[:-1])
+    assert len(kept) == 3 * SORTED_AT_LEAST
+
+
+def test_scans_that_each_go_on_where_the_last_one_ended_pass_over_no_object():
+    """A scan may end within a piece: the next one begins at the object behind the last."""
+    kept = [SimpleNamespace() for _ in range(3 * SORTED_AT_LEAST)]
+    classifier = Classifier()
+    heap, start, passed = Heap(classifier), 0, []
+    while not passed or start:
+        meter = Meter(1.0, max_steps=10**6)
+        meter.affordable_steps = lambda: (SORTED_AT_LEAST + 1000) // SORTED_PER_STEP
+        classifier.asked.clear()
+        _, end = heap.all(meter, start)
+        asked = sum(classifier.asked)
+        assert not end or end - start == asked
+        passed.append(asked)
+        start = end
+    assert len(passed) > 1
     assert len(kept) == 3 * SORTED_AT_LEAST
 
 

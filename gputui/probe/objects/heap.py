@@ -73,7 +73,7 @@ class Heap:
         while end < len(objects) and (end < SORTED_AT_LEAST or meter.spend(PIECE // SORTED_PER_STEP)):
             for kind, values in self._by_kind(objects[end : end + PIECE]).items():
                 found[kind] += values
-            end += PIECE
+            end = min(end + PIECE, len(objects))
         if end < len(objects) or len(objects) == in_turn:
             meter.leave_out()
             return found, start + end
