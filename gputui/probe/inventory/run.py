@@ -29,6 +29,7 @@ from gputui.probe.search.keepers import Keepers
 from gputui.probe.search.modules import KnownModule
 from gputui.probe.search.search import VariableSearch
 from gputui.probe.search.variables import NamedValue
+from gputui.probe.tensors.autograd import Graph
 from gputui.probe.tensors.gradients import AtRest, GradientReader
 from gputui.probe.tensors.model_states import ModelStates, OwnedMemory
 from gputui.probe.tensors.optimizer_states import OptimizerStates
@@ -100,8 +101,7 @@ class InventoryRun:
         )
         self._optimizer_states = OptimizerStates(torch, self._ledger, self._model_states, meter)
         self._saved = SavedTensors(
-            torch,
-            self._attributes,
+            Graph(torch, self._attributes, self._at_rest, memory.walked.numbers),
             self._ledger,
             self._gradients,
             self._model_states,

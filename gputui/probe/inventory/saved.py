@@ -7,8 +7,7 @@ from itertools import compress
 from typing import Any
 
 from gputui.probe.names.memory import Memory
-from gputui.probe.objects.attributes import AttributeReader
-from gputui.probe.objects.torch_types import Tensor, Torch
+from gputui.probe.objects.torch_types import Tensor
 from gputui.probe.pace.meter import Meter
 from gputui.probe.search.search import VariableSearch
 from gputui.probe.search.variables import NamedValue
@@ -20,6 +19,8 @@ from gputui.probe.tensors.storages import Ledger
 ACTIVATION, PARAMETER = "activation", "parameter"
 SHARES = {"variables": 0.4, "containers": 0.6, "kept": 0.5, "objects": 0.5}
 """What share of the time that is left the graphs of tensors may take, by where the tensors were found."""
+GOING_ON_SHARE = 0.8
+"""The same where earlier looks have visited a part of a large graph, and so had time for the rest."""
 CHECKPOINTED = "kept by a saved-tensor hook"
 
 
@@ -28,8 +29,7 @@ class SavedTensors:
 
     def __init__(
         self,
-        torch: Torch,
-        attributes: AttributeReader,
+        graph: Graph,
         ledger: Ledger,
         gradients: GradientReader,
         model_states: ModelStates,
@@ -43,7 +43,10 @@ class SavedTensors:
         self._model_states = model_states
         self._meter = meter
         self._is_thorough = is_thorough
-        self._graph = Graph(torch, attributes, gradients.at_rest)
+        self._graph = graph
+        self._is_cut = False
+        self._unread: set[int] = set()
+        """The ids of the nodes for whose packed objects there was no time."""
         self._nodes: dict[int, int] = {}
         """The id of the node that keeps a storage, by its address."""
         self._roots: dict[int, str] = {}
@@ -64,13 +67,14 @@ class SavedTensors:
         return self._graph.leaves.values()
 
     def record(self, which: str, tensors: list[Tensor], search: VariableSearch, memory: Memory) -> None:
-        """Walk the graphs of these tensors, from where the last look stopped; `which` is a key of `SHARES`."""
+        """Walk the graphs of these tensors, from where the last look had no more time; `which` is a key of `SHARES`."""
         roots = list(compress(tensors, self._gradients.require_grad(tensors)))
         is_counted = which == "containers" and memory.is_graph_count_due
-        meter = self._meter.part(SHARES[which])
+        meter = self._meter.part(max(SHARES[which], GOING_ON_SHARE * bool(self._graph.known)))
         for (root,) in memory.turns.in_turn(which, roots, meter):
             self._walk(root, search, meter, is_thorough=self._is_thorough or is_counted)
             is_counted = False
+        self._is_cut = self._is_cut or not meter.is_complete
 
     def graph(self) -> dict[str, Any]:
         """What `assign_modules` and `assign_keepers` need: plain numbers and names, no node is kept."""
@@ -87,6 +91,10 @@ class SavedTensors:
             "nodes": self._nodes,
             "roots": self._roots,
             "abandoned": self._graph.abandoned,
+            "numbers": self._graph.numbers,
+            "passed": self._graph.passed,
+            "unread": self._unread,
+            "is_cut": self._is_cut,
             "in_variables": self.in_variables,
         }
 
@@ -108,11 +116,14 @@ class SavedTensors:
     def _unpacked(self, search: VariableSearch, meter: Meter) -> list[Tensor]:
         """Record what stands in place of tensors in the nodes that were visited, and return it."""
         tensors = []
-        for packed in self._graph.take_packed():
+        all_packed = self._graph.take_packed()
+        for packed in all_packed:
             held = search.held_by(packed.values, meter)
             for named in held:
                 self._record_packed(named, id(packed.node))
             tensors += [named.value for named in held]
+        if meter.is_over:
+            self._unread.update(id(packed.node) for packed in all_packed)
         return tensors
 
     def _record_packed(self, named: NamedValue, node: int) -> None:

@@ -206,6 +206,8 @@ class TorchReader:
             return
         graph, storages = inventory.pop("graph"), inventory["by_address"]
         inputs = Inputs(graph["edges"])
+        inventory["has_passed_parts"] = bool(graph["passed"])
+        attempt("Parts of the graph", problems, self._memory.walked.note, graph, inputs)
         attempt("Modules of activations", problems, assign_modules, storages, graph, inputs)
         operations = attempt("Keepers of activations", problems, assign_keepers, storages, graph, inputs)
         described = inventory["containers"], inventory.pop("roots"), operations or {}, self._memory.graph_sizes

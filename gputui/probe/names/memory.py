@@ -20,6 +20,7 @@ from gputui.probe.search.other_threads import OtherThreads
 from gputui.probe.search.program_modules import ProgramModules
 from gputui.probe.search.rests import SearchMemory
 from gputui.probe.search.suspended import Suspended
+from gputui.probe.tensors.autograd import WalkedParts
 from gputui.probe.tensors.entries import HOST
 from gputui.probe.tensors.model_states import OwnedMemory
 from gputui.probe.tensors.reducer_buckets import ReducerBuckets
@@ -64,6 +65,7 @@ class Memory:
         self.remembered = Remembered()
         self.nameless = Nameless()
         self.buckets = ReducerBuckets()
+        self.walked = WalkedParts()
         self.entries: dict[int, dict[str, Any]] = {}
         """The storages of the last looks, by address."""
         self._of_exceptions: list[dict[str, Any]] = []
@@ -103,7 +105,7 @@ class Memory:
         found = inventory["by_address"]
         _add_known(inventory, inventory.pop("known", []))
         lost = {storage["address"]: {**storage, "keeper": LOST_EXCEPTION} for storage in self._of_exceptions}
-        earlier = lost if inventory["is_complete"] else {**self.entries, **lost}
+        earlier = {**self._read_before(inventory), **lost}
         if described_map is None:
             self.entries = {**earlier, **found} if len(earlier) < ENTRIES_AT_MOST else found
             self._of_exceptions = [*_of_exceptions(inventory), *(lost[at] for at in lost.keys() - found.keys())]
@@ -112,6 +114,15 @@ class Memory:
             self._remember(collections, inventory)
             self.entries = found
             self._of_exceptions = _of_exceptions(inventory)
+
+    def _read_before(self, inventory: dict[str, Any]) -> dict[int, dict[str, Any]]:
+        """The storages that this inventory may have left out, as earlier looks have read them."""
+        has_passed_parts = inventory.pop("has_passed_parts", False)
+        if not inventory["is_complete"]:
+            return self.entries
+        if not has_passed_parts:
+            return {}
+        return {address: storage for address, storage in self.entries.items() if storage["category"] == "activation"}
 
     def _remember(self, collections: list[Collection], inventory: dict[str, Any]) -> None:
         """Remember the containers that keep much of the memory: what is named stays so when time is short."""

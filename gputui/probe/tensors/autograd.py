@@ -6,7 +6,8 @@ Only `_raw_saved_*` is read: `_saved_*` runs the program's unpack hooks, and so 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any, NamedTuple
 
 from gputui.probe.objects.attributes import AttributeReader
@@ -35,6 +36,8 @@ EMBEDDING = "EmbeddingBackward0"
 LEAF = "AccumulateGrad"
 RELEASED_AFTER = 24
 """If so many nodes that could have saved tensors have none, a backward pass has released them."""
+PARTS_AT_MOST = 1 << 16
+"""So many parts of a large graph are remembered: with more, the next look begins again."""
 SPECIAL = VIEWS_AND_COPIES | {EMBEDDING, LEAF}
 
 
@@ -73,6 +76,41 @@ class Inputs:
         return [] if place is None else self._edges[place : place + self._edges[place - 1]]
 
 
+class WalkedParts:
+    """The parts of a graph that the last looks have visited, where one look has no time for the whole graph.
+
+    A part is a node with all that it leads to. It is known by the node's sequence number, as neither the node nor its
+    id lasts. Every thread counts by itself, so a part of a graph that several threads have made may be passed over.
+    """
+
+    def __init__(self) -> None:
+        self.numbers: set[int] = set()
+
+    def note(self, graph: Mapping[str, Any], inputs: Inputs) -> None:
+        """Learn from one look, of which these are fields of `SavedTensors.graph`, with the edges as `inputs`.
+
+        A look that has come to the end is the last of its round: the next one begins again.
+        """
+        if not graph["is_cut"] or len(self.numbers) > PARTS_AT_MOST:
+            self.numbers.clear()
+            return
+        outputs = defaultdict(list)
+        left = {}  # by node, how many of its inputs are not known to be visited as a whole
+        for node in inputs:
+            sources = inputs.of(node)
+            left[node] = len(sources) + (node in graph["unread"])
+            for source in sources:
+                outputs[source].append(node)
+        whole = [*graph["passed"], *(node for node, number in left.items() if not number)]
+        for node in whole:
+            for output in outputs[node]:
+                left[output] -= 1
+                if not left[output]:
+                    whole.append(output)
+        are_ends = (node for node in whole if not outputs[node] or any(map(left.get, outputs[node])))
+        self.numbers |= {graph["numbers"][node] for node in are_ends if node in graph["numbers"]}
+
+
 class Packed(NamedTuple):
     """Objects that stand in place of tensors in one node.
 
@@ -92,7 +130,9 @@ def can_read_saved(torch: Torch) -> bool:
 class Graph:
     """Walks the graph. It keeps every node it has visited alive until it is dropped, as ids of freed nodes recur."""
 
-    def __init__(self, torch: Torch, attributes: AttributeReader, at_rest: AtRest) -> None:
+    def __init__(
+        self, torch: Torch, attributes: AttributeReader, at_rest: AtRest, known: Set[int] = frozenset()
+    ) -> None:
         self.nodes: dict[int, Any] = {}
         """Those that were visited, by id."""
         self.leaves: dict[int, Any] = {}
@@ -102,14 +142,23 @@ class Graph:
         self.views: set[int] = set()
         """The ids of nodes that only cast or view their input."""
         self.abandoned: set[int] = set()
-        """The ids of the nodes from which a walk ended early, as a backward pass had released what they save."""
+        """The ids of the nodes from which a walk did not visit everything: a backward pass had released what they save,
+        or earlier looks have visited a part."""
+        self.numbers: dict[int, int] = {}
+        """The sequence numbers of nodes, by id, but for leaves."""
+        self.passed: set[int] = set()
+        """The ids of the nodes whose part earlier looks have visited."""
         self.embeddings: set[int] = set()
         """The ids of the nodes that look up an embedding."""
         self.is_readable = can_read_saved(torch)
         self._attributes = attributes
         self._is_at_rest = at_rest.graph
+        self.known = known
+        """The sequence numbers of the parts that earlier looks have visited: see `WalkedParts`."""
         self._python_node = torch._C._FunctionBase
         self._tensor = torch.Tensor
+        self._left: list[Any] = []
+        """Nodes that a walk had no time for: the edges have their ids."""
         self._found = 0
         """How many saved tensors, or what stands in place of them, were found."""
         self._packed: list[Packed] = []
@@ -130,14 +179,16 @@ class Graph:
             ident = id(node)
             if ident in seen:
                 continue
-            if not spend():
-                return
-            if not is_at_rest():
-                meter.leave_out()
-                return
-            seen[ident] = node
             cls = type(node)
             plan = plans.get(id(cls)) or self._plan(cls)
+            if not spend() or (plan.saved and not is_at_rest()):
+                meter.leave_out()
+                self._left += [node, *stack]
+                return
+            seen[ident] = node
+            if plan.number is not None and self._was_visited(ident, plan.number(node)):
+                self.abandoned.add(id(root))
+                continue
             if plan.saved:
                 found = self._found
                 yield from self._saved(node, plan)
@@ -151,6 +202,14 @@ class Graph:
             edges += ident, len(inputs)
             edges += map(id, inputs)
             stack += inputs
+
+    def _was_visited(self, ident: int, number: int) -> bool:
+        """Whether earlier looks have visited this node, and all that it leads to."""
+        self.numbers[ident] = number
+        if number not in self.known:
+            return False
+        self.passed.add(ident)
+        return True
 
     def _saved(self, node: Node, plan: _Plan) -> Iterator[Saved]:
         for argument, read in plan.saved:
@@ -204,7 +263,8 @@ class Graph:
         operation = class_name(cls)
         is_special = is_python or operation in SPECIAL
         edges = base.next_functions.__get__ if is_python else _edges
-        plan = self._plans[id(cls)] = _Plan(cls, operation, is_python, edges, saved, is_special)
+        number = None if operation == LEAF else getattr(base, "_sequence_nr", None)
+        plan = self._plans[id(cls)] = _Plan(cls, operation, is_python, edges, saved, number, is_special)
         if not is_python:
             _plans_of_cpp_nodes[id(cls)] = plan
         return plan
@@ -219,6 +279,7 @@ class _Plan(NamedTuple):
     is_python: bool
     edges: Callable[[Any], Any]
     saved: list[tuple[str, Callable[[Any], Any]]]
+    number: Callable[[Any], int] | None
     is_special: bool
     """Whether `Graph` keeps more of it than what it saves."""
 

@@ -19,6 +19,8 @@ LOOKS_AT_MOST, LOOKS_AFTER = 48, 4
 """So many looks are taken until nearly all has a name, and so many after it."""
 NAMED_WELL = 0.99
 BESIDE = 8_000
+SUMMED = 60
+"""So many steps make up the one graph of a sum, each with some twenty operations."""
 
 
 class Row:
@@ -96,7 +98,24 @@ def losses_with_their_graphs():
     return "losses", step, Holder(owned=owned, losses=losses)
 
 
-PROGRAMS = (a_deep_model, a_dictionary_beside_rows, a_queue_beside_a_graph, losses_with_their_graphs)
+def a_sum_with_its_graphs():
+    owned, run = model_of(8, 64), Holder(total=0.0)
+
+    def step(_):
+        run.total = run.total + owned[0](torch.ones(4, 64, device="cuda")).sum()
+
+    for number in range(SUMMED):
+        step(number)
+    return "run.total", step, Holder(owned=owned, run=run)
+
+
+PROGRAMS = (
+    a_sum_with_its_graphs,
+    a_deep_model,
+    a_dictionary_beside_rows,
+    a_queue_beside_a_graph,
+    losses_with_their_graphs,
+)
 
 
 def live_tensors(workspaces):
