@@ -185,8 +185,9 @@ class InventoryRun:
         groups = self._objects()
         self._loose = groups[TENSOR]
         self._namespaces += memory.suspended.search(self._search, groups[GENERATOR], self._keepers.cells, meter)
-        meter = self._meter.part(KEPT_SHARE)
-        kept = self._keepers.values(self._search.exceptions, groups[EXCEPTION], meter.part(SEARCH_SHARE))
+        meter, are_all = self._meter.part(KEPT_SHARE), self._meter.is_complete
+        exceptions = self._search.exceptions, groups[EXCEPTION], meter.part(SEARCH_SHARE)
+        kept = self._keepers.values(*exceptions, are_all=are_all)
         self._search.explore(kept, meter)
         self._search.explore(memory.search.optimizers(), meter)  # after those: an exception may keep one by now
         self._search.explore([NamedValue(value, plain.type_name(value), "") for value in groups[OPTIMIZER]], meter)

@@ -99,12 +99,14 @@ class Memory:
         """Add what earlier looks found to an inventory for which there was no time, where the map shows it unchanged.
 
         A storage counts as unchanged if a live block of its address has the size that was requested for it. What an
-        exception kept is added to every inventory: after the next exception, a reference cycle may keep it unseen.
+        exception kept is added to every inventory: after the next exception, a reference cycle may keep it unseen. Only
+        an inventory that has all else tells that no variable leads to it.
         """
         collections = inventory.pop("collections", [])
         found = inventory["by_address"]
         _add_known(inventory, inventory.pop("known", []))
-        lost = {storage["address"]: {**storage, "keeper": LOST_EXCEPTION} for storage in self._of_exceptions}
+        keeper = {"keeper": LOST_EXCEPTION} if inventory["is_complete"] else {}
+        lost = {storage["address"]: {**storage, **keeper} for storage in self._of_exceptions}
         earlier = {**self._read_before(inventory), **lost}
         if described_map is None:
             self.entries = {**earlier, **found} if len(earlier) < ENTRIES_AT_MOST else found

@@ -131,14 +131,17 @@ class ContentReader:
     def sequence(self, sequence: AnyObject, start: int) -> Contents:
         base = _base(sequence)
         size = base.__len__(sequence)
-        if size <= SAMPLE:
-            return Contents(self._numbered(_part(base, sequence, 0, size), 0), size)
-        if not any(self._classifier.kinds_of(_sample_of_sequence(base, sequence, size))):
+        if size > SAMPLE and not any(self._classifier.kinds_of(_sample_of_sequence(base, sequence, size))):
             return Contents([])
-        at_once = self._at_once(_part(base, sequence, 0, SAMPLE))
-        spans = _spans(size, start, at_once, is_indexed=base in (list, tuple))
+        at_once = self._at_once(_part(base, sequence, 0, SAMPLE)) if size > SAMPLE else SAMPLE
+        if size <= at_once:
+            return Contents(self._numbered(_part(base, sequence, 0, size), 0), size)
+        half, is_indexed = at_once // 2, base in (list, tuple)
+        older = size - half if is_indexed else min(size, FARTHEST)
+        first, last, next_start = _turn(start, half, older)
+        spans = [(first, last), *([(older, size)] if is_indexed else [])]
         items = [item for first, last in spans for item in self._numbered(_part(base, sequence, first, last), first)]
-        return Contents(items, sum(last - first for first, last in spans), size <= at_once, spans[0][1])
+        return Contents(items, sum(last - first for first, last in spans), is_whole=False, next_start=next_start)
 
     def mapping(self, mapping: AnyObject, start: int) -> Contents:
         size = dict.__len__(mapping)
@@ -151,10 +154,11 @@ class ContentReader:
         at_once = self._at_once(head)
         if size <= at_once:
             return Contents(self._keyed(list(dict.items(mapping))), size)
-        first, last = _spans(size, start, at_once, is_indexed=False)[0]
+        half = at_once // 2
+        first, last, next_start = _turn(start, half, min(size - half, FARTHEST))
         items = list(islice(dict.items(mapping), first, last))
-        items += islice(reversed(dict.items(mapping)), at_once // 2)
-        return Contents(self._keyed(items), len(items), is_whole=False, next_start=last)
+        items += islice(reversed(dict.items(mapping)), half)
+        return Contents(self._keyed(items), len(items), is_whole=False, next_start=next_start)
 
     def _numbered(self, elements: list[Any], first: int) -> list[tuple[str, Any]]:
         """Those of interest, with their place as in `name[3]`."""
@@ -208,14 +212,14 @@ def size_of(value: AnyObject, kind: int) -> int:
     return int(_base(value).__len__(value)) if kind == SEQUENCE else 0
 
 
-def _spans(size: int, start: int, at_once: int, *, is_indexed: bool) -> list[tuple[int, int]]:
-    """The elements to read, as ranges: all, or half of `at_once` from `start` on and half at the end."""
-    if size <= at_once:
-        return [(0, size)]
-    half = at_once // 2
-    start = 0 if start >= (size if is_indexed else min(size, FARTHEST)) else start
-    spans = [(start, min(start + half, size))]
-    return [*spans, (max(size - half, start + half), size)] if is_indexed and start + half < size else spans
+def _turn(start: int, at_once: int, end: int) -> tuple[int, int, int]:
+    """From which element to which a look reads, in turn up to `end`, and where the next one goes on.
+
+    A look that comes to the end is followed by one from the beginning: at the end of what grows are a few new elements.
+    """
+    first = start if start < end else 0
+    last = min(first + at_once, end)
+    return first, last, last if last < end else 0
 
 
 def _sample_of_sequence(base: AnyObject, sequence: AnyObject, size: int) -> list[Any]:
