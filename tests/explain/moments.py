@@ -26,10 +26,10 @@ GREETING = Greeting(7, "python train.py", "3.12.3", "2.11.0", None, None, True, 
 
 @dataclass(frozen=True)
 class Tensor:
-    """A live tensor with `mib` of device memory and an owner."""
+    """A live tensor with `mib` of device memory and an owner; None for a block that looks have not come to."""
 
     mib: float
-    owner: str
+    owner: str | None
     category: Category = Category.ACTIVATION
     saved_by: str = ""
     dtype: str = "float32"
@@ -47,17 +47,19 @@ def row(*tensors: Tensor, free: float = 0, address: int = BASE) -> tuple[Segment
     made, storages, at = segment(*blocks, address=address), [], address
     for tensor in tensors:
         size = int(tensor.mib * MIB)
+        at += size
+        if tensor.owner is None:
+            continue
         count = size // (4 if tensor.dtype == "float32" else 2)
         storages.append(
             Storage(
-                device=0, address=at, size_bytes=size, category=tensor.category, owner=tensor.owner, type="Tensor",
+                device=0, address=at - size, size_bytes=size, category=tensor.category, owner=tensor.owner, type="Tensor",
                 shape=(tensor.first, count // tensor.first) if tensor.first else (count,), dtype=tensor.dtype,
                 saved_by=tensor.saved_by,
                 keeper=tensor.keeper, kept_by=tensor.kept_by,
                 views=((0, int(tensor.shown_mib * MIB)),) if tensor.shown_mib else (),
             )
         )  # fmt: skip
-        at += size
     return made, storages
 
 

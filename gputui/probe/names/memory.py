@@ -14,7 +14,7 @@ from gputui.probe.names.container_tensors import ContainerTensors
 from gputui.probe.names.cycles import Block, Nameless
 from gputui.probe.names.remembered import Collection, Remembered
 from gputui.probe.pace.turns import Turns
-from gputui.probe.search.keepers import EXCEPTIONS, LOST_EXCEPTION
+from gputui.probe.search.keepers import EXCEPTION, EXCEPTIONS, LOST_EXCEPTION, named_in_labels
 from gputui.probe.search.modules import ModuleTrees
 from gputui.probe.search.other_threads import OtherThreads
 from gputui.probe.search.program_modules import ProgramModules
@@ -131,9 +131,10 @@ class Memory:
         held: Counter[tuple[str, str]] = Counter()
         for storage in inventory["storages"] if collections else ():
             if storage["device"] != HOST and storage["category"] not in STAYING and "[" in storage["owner"]:
-                held[_container_of(storage["owner"])] += storage["size_bytes"]
+                held[_container_of(storage["owner"], storage["keeper"])] += storage["size_bytes"]
         for collection in collections:
-            if held[collection.name, collection.where] >= (1 - NAMED_WELL) * self.requested_bytes:
+            name, where = collection.name, collection.where
+            if held[name, where] + held[name, EXCEPTION] >= (1 - NAMED_WELL) * self.requested_bytes:
                 self.remembered.keep(*collection)
 
     def _add_unchanged(
@@ -210,9 +211,14 @@ def _is_loose(storage: dict[str, Any]) -> bool:
     return bool(storage["category"] == "other" and storage["owner"].startswith(f"{UNNAMED} "))
 
 
-def _container_of(owner: str) -> tuple[str, str]:
-    """The name of the outermost container in a label, and the place of its variable."""
+def _container_of(owner: str, keeper: str) -> tuple[str, str]:
+    """The name of the outermost container in a label, and the place of its variable.
+
+    The label of what an exception in a container keeps has the name of the exception, and not that place.
+    """
     path, _, place = owner.rpartition(" (") if owner.endswith(")") else (owner, "", "")
+    if keeper == EXCEPTION:
+        return place.partition(",")[0].removeprefix(named_in_labels("")).partition("[")[0], EXCEPTION
     return path.partition("[")[0], place[:-1]
 
 

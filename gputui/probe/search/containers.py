@@ -118,7 +118,7 @@ def roots(
 
     There may be thousands: only their graphs are asked for now, and what is returned holds no tensor.
     """
-    by_label = {keepers.label_of(exception): exception for exception in exceptions if "[" in exception.name}
+    by_label = {keepers.named_in_labels(exception.name): exception for exception in exceptions if "[" in exception.name}
     elements = tensors
     if by_label:
         elements = [

@@ -192,12 +192,12 @@ def _instance_of_shell(shells: AnyObject) -> AnyObject:
 
 def _in_variables(exceptions: Iterable[NamedValue]) -> Iterator[_Kept]:
     for named in islice(exceptions, IN_VARIABLES_AT_MOST):
-        yield _Kept(named.value, label_of(named), EXCEPTION)
+        yield _Kept(named.value, named_in_labels(named.name), EXCEPTION)
 
 
-def label_of(exception: NamedValue) -> str:
-    """How the names of the locals that an exception keeps begin their place: "exception errors[3]"."""
-    return f"exception {exception.name}"
+def named_in_labels(name: str) -> str:
+    """How the place of the locals begins that an exception of this name keeps: "exception errors[3]"."""
+    return f"exception {name}"
 
 
 def _frames(value: AnyObject) -> list[tuple[FrameType, int]]:

@@ -166,7 +166,7 @@ def test_parts_of_a_container_are_extrapolated_to_its_length():
     lengths = range(1000, 20_001, 1000)
     looks = [
         (
-            plain([f"outputs[{number}]" for number in range(8)]),
+            [*plain([f"outputs[{number}]" for number in range(8)]), Tensor(ELEMENT_MIB * (length - 8), None)],
             (container("outputs", length, read=8),) if length % 3 else (),
         )
         for length in lengths
@@ -174,6 +174,18 @@ def test_parts_of_a_container_are_extrapolated_to_its_length():
     finding = find(looks, is_complete=False)
     assert finding.title.startswith("outputs grows: about 156 GiB in 20,000 elements")
     assert finding.owners == ("outputs",)
+
+
+def test_what_is_extrapolated_takes_no_memory_that_others_own():
+    """The elements that a look has read may be the largest ones."""
+    looks = []
+    for length in range(1000, 7000, 1000):
+        tensors = [
+            *plain([f"outputs[{number}]" for number in range(8)]),
+            Tensor(64.0, "model.weight", Category.PARAMETER),
+        ]
+        looks.append(([*tensors, Tensor(32.0, None)], (container("outputs", length, read=8),)))
+    assert find(looks, is_complete=False).title.startswith("outputs grows: about 96.0 MiB in 6,000 elements")
 
 
 def test_a_container_with_several_names_is_one():
@@ -200,7 +212,8 @@ def test_the_first_exceptions_that_a_look_reads_are_extrapolated_to_all():
     looks = []
     for length in range(1000, 7000, 1000):
         names = [f"hidden (exception errors[{number}], train.py:5 in step)" for number in range(8)]
-        looks.append((plain(names, keeper=Keeper.EXCEPTION), (container("errors", length, read=8),)))
+        tensors = [*plain(names, keeper=Keeper.EXCEPTION), Tensor(ELEMENT_MIB * (length - 8), None)]
+        looks.append((tensors, (container("errors", length, read=8),)))
     assert find(looks).title.startswith("errors grows: about 46.9 GiB in 6,000 elements")
 
 

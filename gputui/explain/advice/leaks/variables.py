@@ -13,7 +13,8 @@ from itertools import pairwise
 
 from gputui.explain.advice.leaks.growing import GrowingVariable, Kept
 from gputui.explain.advice.leaks.thresholds import GROWTH_BYTES, GROWTH_TENSORS, LOOKS, LOOKS_OF_VARIABLES, NODE_BYTES
-from gputui.explain.advice.situation import Seen
+from gputui.explain.advice.situation import Seen, category_bytes
+from gputui.explain.owners.families import NAMELESS
 from gputui.model.attached.tensors import COMES_AND_GOES, HOST, Category, Container, Inventory, Keeper, Storage
 
 
@@ -164,9 +165,12 @@ def _kept(look: Seen, names: Collection[str], device: int, container: Container,
     scale = max(1.0, container.elements / len(keys)) if keys and can_scale else 1.0
     graph_scale = max(1.0, graphs / len(graph_keys)) if graph_keys and can_scale else 1.0
     nodes = container.nodes / container.walked * graphs if container.walked else 0
+    left_bytes = sum(category_bytes(look.layout, category) for category in NAMELESS)
+    own_bytes = _scaled(_bytes_on(device, own), scale, left_bytes)
+    left_bytes -= own_bytes - _bytes_on(device, own)
     return Kept(
-        own_bytes=int(scale * _bytes_on(device, own)),
-        graph_bytes=int(graph_scale * _bytes_on(device, saved)),
+        own_bytes=own_bytes,
+        graph_bytes=_scaled(_bytes_on(device, saved), graph_scale, left_bytes),
         host_own_bytes=int(scale * _bytes_on(HOST, own)),
         host_graph_bytes=int(graph_scale * _bytes_on(HOST, saved)),
         node_bytes=int(nodes * NODE_BYTES),
@@ -176,6 +180,11 @@ def _kept(look: Seen, names: Collection[str], device: int, container: Container,
         is_of_exceptions=is_of_exceptions,
         is_exact=is_exact,
     )
+
+
+def _scaled(found_bytes: int, scale: float, left_bytes: int) -> int:
+    """An estimate from what was found; the rest of it can only be among the `left_bytes` that have no owner."""
+    return found_bytes + min(int((scale - 1) * found_bytes), left_bytes)
 
 
 def _split(storages: Iterable[Storage], prefixes: tuple[str, ...]) -> tuple[list[Storage], list[Storage]]:
