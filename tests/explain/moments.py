@@ -53,7 +53,8 @@ def row(*tensors: Tensor, free: float = 0, address: int = BASE) -> tuple[Segment
         count = size // (4 if tensor.dtype == "float32" else 2)
         storages.append(
             Storage(
-                device=0, address=at - size, size_bytes=size, category=tensor.category, owner=tensor.owner, type="Tensor",
+                device=0, address=at - size, size_bytes=size, category=tensor.category, owner=tensor.owner,
+                type="Tensor",
                 shape=(tensor.first, count // tensor.first) if tensor.first else (count,), dtype=tensor.dtype,
                 saved_by=tensor.saved_by,
                 keeper=tensor.keeper, kept_by=tensor.kept_by,
