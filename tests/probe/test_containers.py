@@ -18,6 +18,15 @@ def test_the_operations_of_kept_graphs_are_counted_in_every_look(run_once, progr
         assert losses["nodes"] == losses["walked"] * 101 > 0, losses
 
 
+def test_exceptions_in_a_long_list_that_grows_keep_their_name_from_look_to_look(run_program):
+    looks = run_program("many_exceptions.py")
+    assert looks[-1]["named"] == looks[-1]["elements"] > 200
+    named = [look["named"] for look in looks]
+    assert named == sorted(named), looks
+    assert min(look["read"] for look in looks) > 64, "a look reads on in turn, beside the newest 64"
+    assert {keeper for look in looks for keeper in look["keepers"]} == {"exception"}
+
+
 def described_as(ident: int, name: str, elements: int, *, is_unread: bool = False) -> dict[str, Any]:
     """A container in a variable of a module, before its elements are counted."""
     growth: tuple[object, ...] = ([], name, VARIABLE, {})

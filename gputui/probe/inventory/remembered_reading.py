@@ -52,14 +52,20 @@ class RememberedReading:
     def begin(self, keeper: RememberedContainer, meter: Meter) -> None:
         """Leave a container to `record` if its elements or theirs are tensors; otherwise search it now."""
         named, (value, kind) = keeper.named, self._content(keeper.named.value)
-        if kind in CONTAINERS and self._begin_parts(keeper, value, kind, meter):
+        if kind in CONTAINERS and not keeper.tensors.is_deep and self._begin_parts(keeper, value, kind, meter):
             return
-        if kind not in CONTAINERS or not self._records.are_there(value, kind, named.name):
+        if kind not in CONTAINERS or keeper.tensors.is_deep or not self._is_shallow(keeper, value, kind):
             self._search.explore([named], meter, may_rest=False)
             keeper.tensors.passes += 1
             return
         self._search.pass_over(named, self._records.length(value, kind), keeper.holder)
         self._keepers.append(keeper)
+
+    def _is_shallow(self, keeper: RememberedContainer, value: AnyObject, kind: int) -> bool:
+        """Whether records are read as far as the elements at its ends lead to tensors."""
+        found = self._records.at_the_ends(value, kind, keeper.named.name)
+        keeper.tensors.is_deep = not found.is_whole
+        return bool(found.tensors) and found.is_whole
 
     def _begin_parts(self, keeper: RememberedContainer, value: AnyObject, kind: int, meter: Meter) -> bool:
         """Leave the long containers in a short one to `record`, and search what is beside them; False without any."""
@@ -108,7 +114,7 @@ class RememberedReading:
     def _has_tensors(self, keeper: RememberedContainer, part: NamedValue, content: AnyObject, kind: int) -> bool:
         """Whether a long container is of tensors, as far as its ends tell: rows of other data are not read on."""
         is_known = (handle_of(part.value), part.name) in keeper.tensors.parts
-        return is_known or self._records.are_there(content, kind, part.name)
+        return is_known or bool(self._records.at_the_ends(content, kind, part.name).tensors)
 
     def _held(self, named: NamedValue, value: AnyObject, kind: int) -> list[NamedValue]:
         """What a short container or an object holds; nothing of a longer one than may be looked through."""

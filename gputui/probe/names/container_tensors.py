@@ -58,6 +58,8 @@ class ContainerTensors:
         """How many elements the container had when its new ones were read."""
         self.passes = 0
         """How many passes have come to all elements."""
+        self.is_deep = False
+        """Whether its elements lead farther than records are read: then it is searched like any other."""
         self._behind = 0
         """How many looks in turn had no time for all elements that were new."""
         self.parts: dict[tuple[Handle, str], ContainerTensors] = {}

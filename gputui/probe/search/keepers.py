@@ -22,6 +22,7 @@ from gputui.probe.objects.frame_variables import CO_OPTIMIZED, variables
 from gputui.probe.objects.stacks import Namespace
 from gputui.probe.objects.torch_types import AnyObject
 from gputui.probe.pace.meter import Meter
+from gputui.probe.pace.turns import Turns
 from gputui.probe.search.variables import NamedValue
 
 # The values of `gputui.model.attached.tensors.Keeper`.
@@ -32,7 +33,7 @@ EXCEPTIONS = frozenset({EXCEPTION, LAST_EXCEPTION, NOTEBOOK_EXCEPTION, LOST_EXCE
 
 FRAMES_AT_MOST = 256
 """Of an exception: an endless recursion ends with a thousand frames, of which the first and the last are read."""
-EXCEPTIONS_AT_MOST, IN_VARIABLES_AT_MOST = 64, 512
+EXCEPTIONS_AT_MOST = 64
 SOURCES_AT_MOST = 64
 """How many cells of a notebook are searched for the line that assigns a variable."""
 OUTPUTS_AT_MOST = 2000
@@ -96,19 +97,27 @@ class Keepers:
         return [holder for holder in holders if holder is not None]
 
     def values(
-        self, in_variables: list[NamedValue], among_objects: list[BaseException], meter: Meter, *, are_all: bool
+        self,
+        in_variables: list[NamedValue],
+        among_objects: list[BaseException],
+        meter: Meter,
+        turns: Turns,
+        *,
+        are_all: bool,
     ) -> list[NamedValue]:
         """What they keep, by name: outputs, then variables of functions that ended with an exception.
 
         The exceptions are those that variables hold, and those among Python's objects. `are_all` says whether all
-        variables were searched: otherwise one may lead to those among the objects, too.
+        variables were searched: otherwise one of them may lead to those among the objects, which are left out.
         """
-        if len(in_variables) > IN_VARIABLES_AT_MOST:
-            meter.leave_out()
         named = {id(exception.value) for exception in in_variables}
-        others = [value for value in among_objects if id(value) not in named]
-        kept = [*self._last_exceptions(), *_in_variables(in_variables), *self._among_objects(others, are_lost=are_all)]
-        return [*self._outputs(), *self._locals(kept, meter)]
+        lost = [value for value in among_objects if id(value) not in named] if are_all else []
+        kept = [*self._last_exceptions(), *self._lost_exceptions(lost)]
+        seen: set[int] = set()
+        values = [*self._outputs(), *self._locals(kept, meter, seen)]
+        for some in turns.in_turn("exceptions", in_variables, meter):
+            values += self._locals(map(_in_variable, some), meter, seen)
+        return values
 
     def _outputs(self) -> Iterator[NamedValue]:
         if self._shell is None:
@@ -140,27 +149,26 @@ class Keepers:
         values += [self._own(result, name) for name in ("error_in_exec", "error_before_exec")]
         for value in values:
             if issubclass(type(value), (BaseException, TracebackType)):
-                yield _Kept(value, self._label(value, "last "), keeper)
+                yield _Kept(value, self._label(value, "last"), keeper)
         current = getattr(sys, "_current_exceptions", dict)  # not in Python 3.8 and 3.9
         for thread, handled in current().items():
             value = handled[1] if type(handled) is tuple else handled  # a tuple before Python 3.12
             if value is not None and not _is_probe_thread(thread):
                 yield _Kept(value, "exception being handled", EXCEPTION)
 
-    def _among_objects(self, exceptions: list[BaseException], *, are_lost: bool) -> Iterator[_Kept]:
+    def _lost_exceptions(self, exceptions: list[BaseException]) -> Iterator[_Kept]:
         """Exceptions without a variable: most are in a reference cycle with the frames of their own traceback."""
-        kind, keeper = ("lost ", LOST_EXCEPTION) if are_lost else ("", EXCEPTION)
         for value in exceptions[-EXCEPTIONS_AT_MOST:]:
-            yield _Kept(value, self._label(value, kind), keeper)
+            yield _Kept(value, self._label(value, "lost"), LOST_EXCEPTION)
 
     def _label(self, value: AnyObject, kind: str) -> str:
         """ "exception of cell 12", or "last exception" outside notebooks."""
         files = (plain.text(frame.f_code.co_filename) for frame, _ in _frames(value))
         cell = next((self.cells[name] for name in files if name in self.cells), None)
-        return f"exception of {cell}" if cell else f"{kind}exception"
+        return f"exception of {cell}" if cell else f"{kind} exception"
 
-    def _locals(self, kept: Iterable[_Kept], meter: Meter) -> Iterator[NamedValue]:
-        seen: set[int] = set()
+    def _locals(self, kept: Iterable[_Kept], meter: Meter, seen: set[int]) -> Iterator[NamedValue]:
+        """The variables of the functions that these came through; `seen` are the ids of the frames that were read."""
         for value, label, keeper in kept:
             for name, attribute in self._attributes.read(value).items() if _is_exception(value) else ():
                 yield NamedValue(attribute, name, label, keeper)
@@ -190,9 +198,8 @@ def _instance_of_shell(shells: AnyObject) -> AnyObject:
     return plain.namespace_of(cls).get("_instance") if issubclass(type(cls), type) else None
 
 
-def _in_variables(exceptions: Iterable[NamedValue]) -> Iterator[_Kept]:
-    for named in islice(exceptions, IN_VARIABLES_AT_MOST):
-        yield _Kept(named.value, named_in_labels(named.name), EXCEPTION)
+def _in_variable(exception: NamedValue) -> _Kept:
+    return _Kept(exception.value, named_in_labels(exception.name), EXCEPTION)
 
 
 def named_in_labels(name: str) -> str:

@@ -73,11 +73,11 @@ class RecordReader:
         """How many elements a list or a dictionary has."""
         return dict.__len__(container) if kind == MAPPING else int(_base(container).__len__(container))
 
-    def are_there(self, container: AnyObject, kind: int, name: str) -> bool:
-        """Whether the first or the last elements lead to tensors."""
+    def at_the_ends(self, container: AnyObject, kind: int, name: str) -> Found:
+        """The tensors in the first and the last elements."""
         length = self.length(container, kind)
         first = self.part(container, kind, name, 0, min(SAMPLE, length))
-        return bool(first.tensors or self.part(container, kind, name, max(0, length - SAMPLE), length).tensors)
+        return first + self.part(container, kind, name, max(min(SAMPLE, length), length - SAMPLE), length)
 
     @staticmethod
     def held(container: AnyObject, kind: int, name: str, at_most: int) -> list[tuple[str, Any]]:

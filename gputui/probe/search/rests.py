@@ -124,6 +124,10 @@ class Trail:
         """The object at this place; at -1 that which has the first values as attributes, None for variables."""
         return self._values[place][0] if place >= 0 else self._holder_of_roots
 
+    def value_above(self, place: int) -> AnyObject:
+        """The object that holds the one at this place."""
+        return self.value_at(self._holders[place]) if place >= 0 else None
+
     def find(self, holder: int) -> None:
         """A tensor, module or optimizer was found in the object at this place, and so in those that hold it."""
         while holder >= 0 and not self._leads_somewhere[holder]:

@@ -50,6 +50,8 @@ OWN_TYPES = frozenset(map(id, (*SEQUENCES, dict)))
 """The ids of Python's own containers: a subclass may have attributes."""
 LEVELS = 6
 """How far below a variable a search goes: the keys of `server.sessions['ana'].cache.layers[0]` are six levels below."""
+DEEPEST = 64
+"""How far it goes down a tree or a chain of objects of one class that have tensors as attributes."""
 LEVELS_OF_CONTAINERS = 2
 """How much farther it goes through lists and dictionaries, as in `self.history['val'][epoch]['logits'][0]`."""
 LEVELS_OF_HOOKS, LEVELS_OF_NEW = 6, 4
@@ -93,6 +95,8 @@ class VariableSearch:
         """Whether the objects that are searched were made lately: their ids may be of others that led to nothing."""
         self._seen: dict[int, Any] = {}
         self._passed_over: set[int] = set()
+        self._with_tensors: set[int] = set()
+        """The ids of the classes of objects that have tensors as attributes."""
         memory.begin()
 
     def search(self, namespaces: list[Namespace], meter: Meter) -> None:
@@ -128,11 +132,13 @@ class VariableSearch:
         if not of_interest:
             return
         trail, level = Trail(holder), [(of_interest, -1)]
-        for depth in range(levels + LEVELS_OF_CONTAINERS + 1):
+        for depth in range(max(DEEPEST, levels)):
             self._are_new = not may_rest and depth < LEVELS_OF_NEW
-            level = self._explore_level(level, trail, meter, is_last=depth >= levels)
+            level = self._explore_level(level, trail, meter, beyond=depth - levels)
             if not level:
                 break
+        else:
+            meter.leave_out()
         self._are_new = False
         if may_rest:
             trail.let_rest(self._memory)
@@ -189,13 +195,16 @@ class VariableSearch:
         return held
 
     def _explore_level(
-        self, level: list[tuple[list[NamedValue], int]], trail: Trail, meter: Meter, *, is_last: bool
+        self, level: list[tuple[list[NamedValue], int]], trail: Trail, meter: Meter, *, beyond: int
     ) -> list[tuple[list[NamedValue], int]]:
-        """Take these values, each group with the place of its holder on the trail; returns what they hold."""
+        """Take these values, each group with the place of its holder on the trail; returns what they hold.
+
+        From `beyond` 0 on they are farther from a variable than a search goes, but for what `_leads_deeper` says.
+        """
         deeper: list[tuple[list[NamedValue], int]] = []
         for values, holder in level:
             if len(values) < MANY or not self._take_tensors(values, holder, trail, meter):
-                deeper += self._explore_values(values, holder, trail, meter, is_last=is_last)
+                deeper += self._explore_values(values, holder, trail, meter, beyond=beyond)
         return deeper
 
     def _take_tensors(self, values: list[NamedValue], holder: int, trail: Trail, meter: Meter) -> bool:
@@ -217,7 +226,7 @@ class VariableSearch:
         return True
 
     def _explore_values(
-        self, values: list[NamedValue], holder: int, trail: Trail, meter: Meter, *, is_last: bool
+        self, values: list[NamedValue], holder: int, trail: Trail, meter: Meter, *, beyond: int
     ) -> Iterator[tuple[list[NamedValue], int]]:
         """Take these values one by one; yields what each of them holds, with its place."""
         seen, kind_of = self._seen, self._classifier.kind_of
@@ -229,7 +238,8 @@ class VariableSearch:
                 continue
             is_find = kind <= OPTIMIZER
             size = 0 if is_find else size_of(value, kind)
-            if not is_find and ((is_last and not size) or self._is_resting(value, size)):
+            is_too_deep = not is_find and beyond >= 0 and not self._leads_deeper(value, size, holder, trail, beyond)
+            if is_too_deep or (not is_find and self._is_resting(value, size)):
                 continue
             if not meter.spend():
                 trail.cut(holder)
@@ -243,6 +253,16 @@ class VariableSearch:
             if kind >= OPTIMIZER:
                 place = trail.add(value, holder, size)
                 yield self._inside(named, kind, size, meter, trail), place
+
+    def _leads_deeper(self, value: AnyObject, size: int, holder: int, trail: Trail, beyond: int) -> bool:
+        """Whether a value so far from a variable is searched: a container, or a part of a tree or chain of objects."""
+        if size and beyond < LEVELS_OF_CONTAINERS:
+            return True
+        above = id(type(trail.value_at(holder)))
+        if size:
+            return above in self._with_tensors
+        cls = id(type(value))
+        return cls in self._with_tensors and cls in (above, id(type(trail.value_above(holder))))
 
     @staticmethod
     def _come_again(value: AnyObject, kind: int, holder: int, trail: Trail) -> None:
@@ -261,6 +281,8 @@ class VariableSearch:
         finds = {TENSOR: self.tensors, MODULE: self.modules, EXCEPTION: self.exceptions, OPTIMIZER: self.optimizers}
         finds.get(kind, self.generators).append(named)
         trail.find(holder)
+        if kind == TENSOR and holder >= 0:
+            self._with_tensors.add(id(type(trail.value_at(holder))))
 
     def _contents(self, value: AnyObject, kind: int) -> Contents | None:
         """What a value holds; None if another thread keeps changing it while it is read."""

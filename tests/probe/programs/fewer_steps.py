@@ -19,6 +19,8 @@ LOOKS_AT_MOST, LOOKS_AFTER = 48, 4
 """So many looks are taken until nearly all has a name, and so many after it."""
 NAMED_WELL = 0.99
 BESIDE = 8_000
+STATES, CHILDREN = 80, 3
+"""So many states are in a tree, and so many below each."""
 SUMMED = 60
 """So many steps make up the one graph of a sum, each with some twenty operations."""
 
@@ -31,6 +33,11 @@ class Row:
 class Node:
     def __init__(self):
         self.edges = []
+
+
+class State:
+    def __init__(self, hidden):
+        self.hidden, self.children = hidden, {}
 
 
 class Holder:
@@ -109,7 +116,25 @@ def a_sum_with_its_graphs():
     return "run.total", step, Holder(owned=owned, run=run)
 
 
+def a_tree_of_states():
+    owned, run = model_of(4, 64), Holder(root=State(None))
+    leaves = deque([run.root])
+
+    def step(_):
+        train(*owned)
+        node = State(torch.ones(64, 64, device="cuda"))
+        leaves[0].children[len(leaves[0].children)] = node
+        leaves.append(node)
+        if len(leaves[0].children) == CHILDREN:
+            leaves.popleft()
+
+    for number in range(STATES):
+        step(number)
+    return "run.root.children", step, Holder(owned=owned, run=run)
+
+
 PROGRAMS = (
+    a_tree_of_states,
     a_sum_with_its_graphs,
     a_deep_model,
     a_dictionary_beside_rows,
