@@ -176,10 +176,10 @@ Check = Callable[[Here], Iterator[Diagnosis]]
 def check_attaching(here: Here) -> Iterator[Diagnosis]:  # noqa: ARG001 - all checks have one signature
     """Whether the probe can be put into programs that were started without it."""
     from gputui.inject.process.process_facts import may_attach
-    from gputui.inject.ways.machine_code import MACHINES
+    from gputui.inject.ways import x86_64
 
     rule, remedy = may_attach()
-    if platform.machine() not in MACHINES and shutil.which("gdb") is None:
+    if not x86_64.IS_HERE and shutil.which("gdb") is None:
         text = (
             f"On {platform.machine()} gputui puts the probe into programs before Python 3.14 by gdb, which is missing."
         )
@@ -187,7 +187,7 @@ def check_attaching(here: Here) -> Iterator[Diagnosis]:  # noqa: ARG001 - all ch
     elif rule:
         yield Diagnosis("attaching", Grade.LIMITED, rule, remedy)
     else:
-        how = "" if platform.machine() in MACHINES else ", before Python 3.14 by gdb"
+        how = "" if x86_64.IS_HERE else ", before Python 3.14 by gdb"
         yield fine("attaching", f"the probe can be put into running programs{how}")
 
 

@@ -17,7 +17,7 @@ from gputui.inject.process.images import Memory
 from gputui.inject.refusals import START_WITH_PROBE, Refused
 from gputui.inject.tracer_process import HelperError, ScriptHelper
 from gputui.inject.ways.by_gdb import GdbPlan
-from gputui.inject.ways.machine_code import CODE, NAME, NAME_AT, REPORT_AT, REPORT_BYTES, STATE, State
+from gputui.inject.ways.data_region import CODE, NAME, NAME_AT, REPORT_AT, REPORT_BYTES, STATE, State
 from gputui.inject.ways.pending_call import Queued
 
 _TIMER_SIGNALS = (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, *range(signal.SIGRTMIN, signal.SIGRTMAX + 1))
