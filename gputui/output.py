@@ -68,6 +68,15 @@ def _give_up(stream: TextIO) -> None:
         os.close(null)
 
 
+def typed(question: str) -> str:
+    """What the user answers on the terminal, in small letters; "" without one, or where the terminal has gone."""
+    if sys.stdin is None or not sys.stdin.isatty() or sys.stderr is None:
+        return ""
+    sys.stderr.write(question)
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower()
+
+
 def has_reader() -> bool:
     """Whether the program that reads standard output through a pipe is still there; True for anything but a pipe."""
     if sys.stdout is None:

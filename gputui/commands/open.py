@@ -33,12 +33,15 @@ NAME_ONE = (
 
 
 class Format(NamedTuple):
-    """A kind of file: how its files begin, how to show one on a terminal, print it, and read its moments."""
+    """A kind of file: how its files begin, how to show one on a terminal, and to read its moments.
+
+    `print_lines` is for one with so many moments that each is printed in a line.
+    """
 
     beginnings: tuple[bytes, ...]
     show: Callable[[Path, Settings], int]
-    print: Callable[[Path, Settings], int]
     moments: Callable[[Path], Iterable[TargetMoment]]
+    print_lines: Callable[[Path], int] | None = None
 
 
 def run(arguments: list[str], settings: Settings) -> int:
@@ -62,9 +65,11 @@ def run(arguments: list[str], settings: Settings) -> int:
         raise UsageError(cause, f"Use gputui open {shlex.quote(parsed.file)} --once --json.")
     path = Path(parsed.file)
     kind = format_of(path)
-    if parsed.once:
-        return _print_moments(kind.moments(path), settings, as_json=parsed.json)
-    return kind.show(path, settings) if is_on_a_terminal() else kind.print(path, settings)
+    if not parsed.once and is_on_a_terminal():
+        return kind.show(path, settings)
+    if not parsed.once and kind.print_lines:
+        return kind.print_lines(path)
+    return _print_moments(kind.moments(path), settings, as_json=parsed.json)
 
 
 def format_of(path: Path) -> Format:
@@ -150,17 +155,11 @@ def _black_box(path: Path) -> TargetMoment:
 
 
 FORMATS = (
-    Format(
-        (FIRST_WORDS,),
-        show=_show_black_box,
-        print=lambda path, settings: _print_moments([_black_box(path)], settings, as_json=False),
-        moments=lambda path: [_black_box(path)],
-    ),
-    Format((b"gputui recording ",), replay.play, lambda path, _settings: replay.print_lines(path), replay.last_moments),
+    Format((FIRST_WORDS,), _show_black_box, lambda path: [_black_box(path)]),
+    Format((b"gputui recording ",), replay.play, replay.last_moments, replay.print_lines),
     Format(
         (b"\x80", b"}q", b"]q", b"(dp", b"(lp"),  # the last four: pickles of the protocols 0 and 1
-        show=lambda path, settings: show_moment(_snapshot(path), settings),
-        print=lambda path, settings: _print_moments([_snapshot(path)], settings, as_json=False),
-        moments=lambda path: [_snapshot(path)],
+        lambda path, settings: show_moment(_snapshot(path), settings),
+        lambda path: [_snapshot(path)],
     ),
 )
