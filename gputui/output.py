@@ -36,6 +36,13 @@ def put(text: str) -> None:
         raise GputuiError(cause) from None
 
 
+def put_document(document: object) -> None:
+    """Write a JSON document to standard output, in a line."""
+    import json
+
+    put(json.dumps(document, allow_nan=False) + "\n")
+
+
 def narrate(text: str) -> None:
     """Write a line to standard error, unless it is closed.
 

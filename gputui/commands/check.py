@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +19,7 @@ from gputui.explain.check.devices import device_of
 from gputui.explain.check.target import Target, budget_of, check_rank, program_of, target_of, tolerance_of
 from gputui.explain.check.words import other_version
 from gputui.explain.documents.check import check_document
-from gputui.output import narrate, output_width, put
+from gputui.output import narrate, output_width, put, put_document
 from gputui.settings import Settings
 from gputui.sources.check_files import append_to, read_baselines, rows_of_project, write_baselines
 from gputui.sources.rehearsal import Surroundings, rehearse, rehearse_program
@@ -169,7 +168,7 @@ def _print(
 ) -> None:
     """The answers to standard output, and what makes them less than sure to standard error."""
     if options.is_json:
-        put(json.dumps(check_document(checks, problems)) + "\n")
+        put_document(check_document(checks, problems))
     else:
         report = partial(check_report, width=output_width(PIPE_COLUMNS))
         put("\n".join(map(report, checks)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -15,7 +14,7 @@ from gputui.commands.printed.attach import report
 from gputui.commands.progress import ReadingProgress
 from gputui.errors import GputuiError, UsageError
 from gputui.explain.documents.attach import attach_document
-from gputui.output import is_in_color, narrate, output_width, put
+from gputui.output import is_in_color, narrate, output_width, put, put_document
 from gputui.protocol.black_boxes import FIRST_WORDS
 from gputui.regular_files import open_regular
 from gputui.settings import Settings, add_flags, apply_flags
@@ -106,7 +105,7 @@ def _refusal(path: Path, first: bytes) -> GputuiError:
 def _print_moments(moments: Iterable[TargetMoment], settings: Settings, *, as_json: bool) -> int:
     for place, moment in enumerate(moments):
         if as_json:
-            put(json.dumps(attach_document(moment), allow_nan=False) + "\n")
+            put_document(attach_document(moment))
         else:
             put("\n" * bool(place) + report(moment, (), output_width(PIPE_COLUMNS), in_color=is_in_color(settings)))
     return 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -33,7 +32,7 @@ from gputui.explain.whatif.changes import BY_NAME, label_of, names_of
 from gputui.explain.whatif.replay.recorded import Recorded, devices_of, recorded_from, recorded_of
 from gputui.explain.whatif.words import problems_of
 from gputui.model.attached.allocator import AllocatorSettings
-from gputui.output import narrate, output_width, put
+from gputui.output import narrate, output_width, put, put_document
 from gputui.settings import Settings
 from gputui.sources.probe import listing
 from gputui.sources.probe.one_moment import one_moment
@@ -154,7 +153,7 @@ def _answer(recorded: Recorded, asked: Sequence[Case], device_memory: int | None
     baseline, *rest = found
     problems = problems_of(recorded, baseline)
     if as_json:
-        put(json.dumps(whatif_document(recorded, baseline, rest, largest, problems)) + "\n")
+        put_document(whatif_document(recorded, baseline, rest, largest, problems))
     else:
         put(whatif_report(baseline, rest, largest, problems, output_width(PIPE_COLUMNS)))
     return 0

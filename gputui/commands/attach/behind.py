@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from threading import Event
 
 from gputui.commands.printed.page import Page
@@ -10,7 +9,7 @@ from gputui.errors import GputuiError
 from gputui.explain.documents.behind import behind_document
 from gputui.explain.machine.collectives import NEVER_TRIED, Findings, findings_of
 from gputui.model.collectives import Inquiry
-from gputui.output import BOLD, RED, put, typed
+from gputui.output import BOLD, RED, put, put_document, typed
 from gputui.sources.nccl.source import PAUSE_S, RasSource
 
 
@@ -36,7 +35,7 @@ def ask_behind(
     inquiry = told[-1]
     found = findings_of(inquiry)
     if as_json:
-        put(json.dumps(behind_document(inquiry, found), allow_nan=False) + "\n")
+        put_document(behind_document(inquiry, found))
     else:
         put(_page(inquiry, found, width, in_color=in_color))
     return int(inquiry.second is None)
