@@ -108,7 +108,7 @@ def test_a_missing_driver_library_is_a_problem_with_a_remedy() -> None:
     [
         (
             "class NVMLError(Exception): pass\nnvmlLib = None\n",
-            "does not belong to nvidia-ml-py 12.535 or newer",
+            "does not belong to nvidia-ml-py 12.535.108 or newer",
         ),
         ("print 'for Python 2'\n", "cannot be imported"),
         ("import a_module_that_is_not_there\n", "cannot be imported"),
