@@ -11,7 +11,7 @@ from gputui.commands import replay
 from gputui.commands.monitor import fit_terminal, is_on_a_terminal, show
 from gputui.commands.parser import Parser
 from gputui.commands.printed.attach import report
-from gputui.commands.progress import ReadingProgress
+from gputui.commands.progress import reading
 from gputui.errors import GputuiError, UsageError
 from gputui.explain.documents.attach import attach_document
 from gputui.output import is_in_color, narrate, output_width, put, put_document
@@ -133,7 +133,7 @@ def show_moment(
 def _snapshot(path: Path) -> TargetMoment:
     from gputui.sources.files.torch_snapshot.snapshot import open_snapshot
 
-    with ReadingProgress(path) as progress:
+    with reading(path) as progress:
         return open_snapshot(path, progress)
 
 

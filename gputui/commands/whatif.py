@@ -12,7 +12,7 @@ from gputui.commands import whatif_serving
 from gputui.commands.open import format_of
 from gputui.commands.parser import Parser, pid_of
 from gputui.commands.printed.whatif import whatif_report
-from gputui.commands.progress import WorkProgress
+from gputui.commands.progress import progress
 from gputui.commands.step import recording_of
 from gputui.errors import GputuiError, UsageError
 from gputui.explain.documents.whatif import whatif_document
@@ -142,14 +142,14 @@ def _check(cases: Sequence[Case], settings: AllocatorSettings) -> None:
 
 def _answer(recorded: Recorded, asked: Sequence[Case], device_memory: int | None, *, as_json: bool) -> int:
     cases = asked or [replace(case, device_memory_bytes=device_memory) for case in default_cases(recorded)]
-    with WorkProgress("Replaying") as progress:
+    with progress("Replaying") as show:
         found: list[Answer] = []
         for step in answers(recorded, (unchanged(recorded), *cases)):
             if isinstance(step, Answer):
                 found.append(step)
             else:
-                progress(step)
-        largest = largest_of(recorded, cases, lambda: progress(1.0))
+                show(step)
+        largest = largest_of(recorded, cases, lambda: show(1.0))
     baseline, *rest = found
     problems = problems_of(recorded, baseline)
     if as_json:
