@@ -50,8 +50,7 @@ def follow_in_documents(where: Here, pids: list[int], settings: Settings, record
         timeline.add(moment)
         if moment.look_time and moment.look_time != printed.get(moment.pid):
             printed[moment.pid] = moment.look_time
-            document = attach_document(moment, timeline)
-            put_document(document)
+            put_document(attach_document(moment, timeline))
 
     try:
         return _follow(where, pids, settings, show, recorder)
