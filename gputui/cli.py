@@ -22,81 +22,46 @@ Run = Callable[[list[str], Settings], int]
 
 
 class Command(NamedTuple):
-    """`loader` is "module:function" of a `Run`, imported only when the command is run."""
+    """`module`, below `gputui.commands`, has its function `run`, and is imported only when the command is run."""
 
     name: str
     help: str
-    loader: str
+    module: str
     needs_settings: bool = True
     becomes_another: bool = False
     """The command's process becomes another program, to which standard output and error belong."""
 
     def load(self) -> Run:
         """Import the command's module, and return its function."""
-        module, function = self.loader.split(":")
-        run: Run = getattr(import_module(module), function)
+        run: Run = import_module(f"gputui.commands.{self.module}").run
         return run
 
 
-MONITOR = Command("", "the monitor", "gputui.commands.monitor:run")
+MONITOR = Command("", "the monitor", "monitor")
 COMMANDS = (
-    Command("attach", "look inside a running training process", "gputui.commands.attach.attach:run"),
-    Command("open", "show what a file holds: a recording, or a snapshot of PyTorch's", "gputui.commands.open:run"),
-    Command("replay", "another name of open", "gputui.commands.open:run"),
-    Command("step", "record a step of training, and show who holds the memory at its peak", "gputui.commands.step:run"),
-    Command(
-        "snapshot",
-        "save a process's memory as a file for PyTorch's viewer",
-        "gputui.commands.snapshot:run",
-        needs_settings=False,
-    ),
-    Command(
-        "black-box",
-        "list what was kept of out-of-memory errors",
-        "gputui.commands.black_box:run",
-        needs_settings=False,
-    ),
+    Command("attach", "look inside a running training process", "attach.attach"),
+    Command("open", "show what a file holds: a recording, or a snapshot of PyTorch's", "open"),
+    Command("replay", "another name of open", "open"),
+    Command("step", "record a step of training, and show who holds the memory at its peak", "step"),
+    Command("snapshot", "save a process's memory as a file for PyTorch's viewer", "snapshot", needs_settings=False),
+    Command("black-box", "list what was kept of out-of-memory errors", "black_box", needs_settings=False),
     Command(
         "whatif",
         "what a trace would have taken under other settings, or with another batch",
-        "gputui.commands.whatif:run",
+        "whatif",
         needs_settings=False,
     ),
+    Command("check", "what a step will need of a GPU, told without one: for CI", "check", needs_settings=False),
+    Command("run", "run a program so that gputui can attach to it", "run", needs_settings=False, becomes_another=True),
+    Command("record", "keep days of this machine in a file", "record", needs_settings=False),
+    Command("report", "who used the GPUs, and what was wrong", "report", needs_settings=False),
+    Command("watch", "wait until something is wrong with this machine", "watch"),
     Command(
-        "check",
-        "what a step will need of a GPU, told without one: for CI",
-        "gputui.commands.check:run",
-        needs_settings=False,
+        "export", "serve a page for Prometheus: GPUs, processes, PyTorch's allocators", "export", needs_settings=False
     ),
-    Command(
-        "run",
-        "run a program so that gputui can attach to it",
-        "gputui.commands.run:run",
-        needs_settings=False,
-        becomes_another=True,
-    ),
-    Command("record", "keep days of this machine in a file", "gputui.commands.record:run", needs_settings=False),
-    Command("report", "who used the GPUs, and what was wrong", "gputui.commands.report:run", needs_settings=False),
-    Command("watch", "wait until something is wrong with this machine", "gputui.commands.watch:run"),
-    Command(
-        "export",
-        "serve a page for Prometheus: GPUs, processes, PyTorch's allocators",
-        "gputui.commands.export:run",
-        needs_settings=False,
-    ),
-    Command("fleet", "the GPUs of many machines, as a Prometheus knows them", "gputui.commands.fleet:run"),
-    Command(
-        "relay",
-        "not for people: what attach NODE:PID runs on that machine",
-        "gputui.commands.relay:run",
-        needs_settings=False,
-    ),
-    Command(
-        "doctor",
-        "check what works on this machine, and how to fix the rest",
-        "gputui.commands.doctor:run",
-        needs_settings=False,
-    ),
+    Command("fleet", "the GPUs of many machines, as a Prometheus knows them", "fleet"),
+    Command("relay", "not for people: what attach NODE:PID runs on that machine", "relay", needs_settings=False),
+    Command("doctor", "check what works on this machine, and how to fix the rest", "doctor", needs_settings=False),
 )
 
 

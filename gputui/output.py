@@ -36,6 +36,13 @@ def put(text: str) -> None:
         raise GputuiError(cause) from None
 
 
+def put_document(document: object) -> None:
+    """Write a JSON document to standard output, in a line."""
+    import json
+
+    put(json.dumps(document, allow_nan=False) + "\n")
+
+
 def narrate(text: str) -> None:
     """Write a line to standard error, unless it is closed.
 
@@ -66,6 +73,15 @@ def _give_up(stream: TextIO) -> None:
         null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
         os.dup2(null, stream.fileno(), inheritable=False)
         os.close(null)
+
+
+def typed(question: str) -> str:
+    """What the user answers on the terminal, in small letters; "" without one, or where the terminal has gone."""
+    if sys.stdin is None or not sys.stdin.isatty() or sys.stderr is None:
+        return ""
+    sys.stderr.write(question)
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower()
 
 
 def has_reader() -> bool:

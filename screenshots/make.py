@@ -21,7 +21,7 @@ from gputui.model.machine.process import Identity, ProcessLook
 from gputui.model.machine.snapshot import Attention, Snapshot
 from gputui.model.reading import Absent
 from gputui.settings import Settings
-from gputui.sources.demo import DemoSource
+from gputui.sources.demo_machine import DemoMachine
 from gputui.ui.app import GputuiApp
 from gputui.ui.messages import SnapshotTaken
 
@@ -89,22 +89,16 @@ class Stage:
 
     def __init__(self, change: Change) -> None:
         self.now = BEGIN
-        self._source = DemoSource(clock=lambda: self.now)
+        self._machine = DemoMachine(clock=lambda: self.now)
         self._change = change
 
     def look(self, attention: Attention, interval_s: float) -> Snapshot:  # noqa: ARG002 - the clock paces
         """Take the snapshot of the clock's time."""
-        devices, host, processes = self._source.read()
-        details = self._source.details(attention.process) if attention.process else None
-        number = 1 + round(self.now - BEGIN)
-        moment = Snapshot(
-            self.now, number, 1.0, is_demo=True, devices=devices, host=host, processes=processes, details=details
-        )
-        return self._change(moment)
+        return self._change(self._machine.look(attention, 1.0)._replace(number=1 + round(self.now - BEGIN)))
 
     def send_signal(self, identity: Identity, number: int) -> None:
         """Refuse it, as every demonstration does."""
-        self._source.send_signal(identity, number)
+        self._machine.send_signal(identity, number)
 
     def close(self) -> None:
         """Hold nothing to close."""

@@ -23,7 +23,8 @@ sys.path.insert(0, str(REPOSITORY))
 
 from gputui.model.machine.snapshot import Attention, Snapshot  # noqa: E402 - from the repository, not an installed package
 from gputui.settings import Settings  # noqa: E402
-from gputui.sources.machine import DemoMachine, LiveMachine  # noqa: E402
+from gputui.sources.demo_machine import DemoMachine  # noqa: E402
+from gputui.sources.machine import LiveMachine  # noqa: E402
 from gputui.sources.probe.feed import feed_opener  # noqa: E402
 from gputui.ui.app import GputuiApp  # noqa: E402
 from tests.torches import fake_cuda  # noqa: E402

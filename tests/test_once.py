@@ -14,14 +14,14 @@ from gputui.model.machine.host import Host, HostMemory, Space
 from gputui.model.machine.owner import Owner
 from gputui.model.machine.process import Identity, Process, ProcessLook, ProcessState, Unattributed
 from gputui.model.machine.profile_readings import PROFILED
-from gputui.model.machine.snapshot import Snapshot
+from gputui.model.machine.snapshot import Attention, Snapshot
 from gputui.model.reading import NOT_LOOKED_AT, NOT_READ, Absent, AbsentKind, Reading
 from gputui.once.document import document
 from gputui.once.look import look, read_in_time
 from gputui.once.run import findings_of
 from gputui.once.table import Column, plain, table
 from gputui.output import columns_of
-from gputui.sources.demo import DemoSource
+from gputui.sources.demo_machine import DemoMachine
 from gputui.sources.host import HostSource
 from gputui.sources.nvml import NvmlSource
 from gputui.sources.processes import MeanShares, ProcessSource
@@ -313,8 +313,7 @@ def test_a_bug_in_a_source_is_raised() -> None:
 
 
 def demo() -> Snapshot:
-    devices, host, processes = DemoSource().read()
-    return Snapshot(time=1_763_640_000.0, devices=devices, host=host, processes=processes)
+    return DemoMachine().look(Attention(), 1.0)._replace(time=1_763_640_000.0)
 
 
 @pytest.mark.parametrize("width", [1, 40, 80, 100, 200])

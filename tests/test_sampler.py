@@ -11,7 +11,8 @@ from gputui.model.machine.device import DeviceLook, Driver
 from gputui.model.machine.process import Identity
 from gputui.model.machine.snapshot import Attention, Snapshot
 from gputui.sampler import Sampler
-from gputui.sources.machine import DemoMachine, DeviceThread
+from gputui.sources.demo_machine import DemoMachine
+from gputui.sources.machine import DeviceThread
 from gputui.sources.signals import SignalRefused
 from tests.hanging import HANGS_S, wait_until
 

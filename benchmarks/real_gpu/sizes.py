@@ -6,10 +6,10 @@ from typing import Any
 
 from benchmarks.real_gpu.place import PROGRAMS, Place
 from benchmarks.real_gpu.result import Result, Size
-from gputui.explain.memory.drivers import CONTEXT_BYTES, DRIVER_BYTES, physical_device
+from gputui.explain.memory.drivers import DRIVER_BYTES, physical_device
 from gputui.explain.serving.ahead.estimates import CONTEXT, DRIVER, LIBRARIES, Between
 from gputui.model.attached.target import TorchDevice
-from gputui.model.machine.device import Device, DeviceLook, DeviceMemory
+from gputui.model.machine.device import CONTEXT_BYTES, Device, DeviceLook, DeviceMemory
 from gputui.model.reading import Absent, value_of
 from gputui.sources.nvml.source import NvmlSource
 from gputui.units import MIB, format_bytes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import time
@@ -14,7 +13,7 @@ from gputui.explain.answer.verdict import look_holders, verdict
 from gputui.explain.failure.analysis import analysis_of
 from gputui.explain.failure.sentences import asked_words
 from gputui.model.attached.failure import FailureAnalysis
-from gputui.output import cut, output_width, put
+from gputui.output import cut, output_width, put, put_document
 from gputui.settings import Settings
 from gputui.sources.files.black_box import BlackBox
 from gputui.sources.files.black_box_folder import KeptFile, folder_of, kept_files
@@ -43,7 +42,7 @@ def run(arguments: list[str], _settings: Settings | None = None) -> int:
     folder = Path(parsed.dir) if parsed.dir else folder_of(os.environ)
     files = kept_files(folder)
     if parsed.json:
-        put(json.dumps({"schema": "gputui.black-boxes/1", "black_boxes": [_entry(file) for file in files]}) + "\n")
+        put_document({"schema": "gputui.black-boxes/1", "black_boxes": [_entry(file) for file in files]})
     elif files:
         put("\n".join(map(_words, files)))
     else:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
 from gputui.commands import check_serving
 from gputui.commands.parser import Parser, duration_of
@@ -20,7 +18,7 @@ from gputui.explain.check.devices import device_of
 from gputui.explain.check.target import Target, budget_of, check_rank, program_of, target_of, tolerance_of
 from gputui.explain.check.words import other_version
 from gputui.explain.documents.check import check_document
-from gputui.output import narrate, output_width, put
+from gputui.output import narrate, output_width, put, put_document
 from gputui.settings import Settings
 from gputui.sources.check_files import append_to, read_baselines, rows_of_project, write_baselines
 from gputui.sources.rehearsal import Surroundings, rehearse, rehearse_program
@@ -41,17 +39,6 @@ EPILOG = """exit status: 0 all fit, and none needs more than its baseline says; 
   gputui check vllm serve --help                       whether an inference server would start, and what fits"""
 
 
-class _Options(NamedTuple):
-    """What holds for all targets."""
-
-    python: str | None
-    baseline: str | None
-    is_update: bool
-    is_json: bool
-    has_plan: bool
-    within_s: float
-
-
 def run(arguments: list[str], _settings: Settings | None = None) -> int:
     """Rehearse each target, print what it needs, and say by the exit status whether that is too much."""
     if check_serving.is_of_server(arguments):
@@ -65,19 +52,18 @@ def run(arguments: list[str], _settings: Settings | None = None) -> int:
         cause = "--update writes the baseline, and none is named."
         raise UsageError(cause, "Name the file: --baseline gpu-memory.json --update.")
     within_s = duration_of("--within", parsed.within)
-    options = _Options(parsed.python, parsed.baseline, parsed.update, parsed.json, parsed.plan, within_s)
     named = _targets(parsed.targets) if program is None else _of_program(program, parsed.targets)
     targets = [_with_options(target, parsed) for target in named]
     if parsed.plan and not all(target.budget_bytes for target in targets):
         cause = "A plan is for a device, and none is named."
         raise UsageError(cause, "Add --device H100, or --budget 20GiB.")
-    before = read_baselines(options.baseline, must_exist=not options.is_update) if options.baseline else {}
-    checks, problems = _check_all(targets, options, {} if options.is_update else before)
-    if options.baseline and options.is_update and not problems:
+    before = read_baselines(parsed.baseline, must_exist=not parsed.update) if parsed.baseline else {}
+    checks, problems = _check_all(targets, parsed, within_s, {} if parsed.update else before)
+    if parsed.update and not problems:
         made = {check.target.name: baseline_of(check.peak) for check in checks}
-        write_baselines(options.baseline, baseline_text({**before, **made}))
-        narrate(f"{options.baseline} is written. Commit it.")
-    _print(checks, problems, options, before)
+        write_baselines(parsed.baseline, baseline_text({**before, **made}))
+        narrate(f"{parsed.baseline} is written. Commit it.")
+    _print(checks, problems, parsed, before)
     return UNKNOWN if problems else FAILS if any(check.fails for check in checks) else 0
 
 
@@ -141,20 +127,20 @@ def _with_options(target: Target, parsed: argparse.Namespace) -> Target:
 
 
 def _check_all(
-    targets: Sequence[Target], options: _Options, baselines: Mapping[str, Baseline]
+    targets: Sequence[Target], parsed: argparse.Namespace, within_s: float, baselines: Mapping[str, Baseline]
 ) -> tuple[list[Checked], list[str]]:
     """The answers, and as sentences what could not be told; a target that fails does not keep others from theirs."""
     checks: list[Checked] = []
     problems: list[str] = []
     for target in targets:
         narrate(f"Two steps of {target.function or ' '.join(target.program)} run on tensors without data.")
-        where = Surroundings(options.python, target.device, target.world_size, target.rank, options.within_s)
+        where = Surroundings(parsed.python, target.device, target.world_size, target.rank, within_s)
         try:
             if target.program:
                 rehearsal = rehearse_program(target.program, where)
             else:
                 rehearsal = rehearse(target.function, target.arguments, where)
-            check = checked(target, rehearsal, baselines, with_plan=options.has_plan)
+            check = checked(target, rehearsal, baselines, with_plan=parsed.plan)
         except GputuiError as error:
             problems.append(f"{target.name}: {error}")
             continue
@@ -165,20 +151,20 @@ def _check_all(
 
 
 def _print(
-    checks: Sequence[Checked], problems: Sequence[str], options: _Options, before: Mapping[str, Baseline]
+    checks: Sequence[Checked], problems: Sequence[str], parsed: argparse.Namespace, before: Mapping[str, Baseline]
 ) -> None:
     """The answers to standard output, and what makes them less than sure to standard error."""
-    if options.is_json:
-        put(json.dumps(check_document(checks, problems)) + "\n")
+    if parsed.json:
+        put_document(check_document(checks, problems))
     else:
         report = partial(check_report, width=output_width(PIPE_COLUMNS))
         put("\n".join(map(report, checks)))
     for sentence in [*problems, *dict.fromkeys(doubt for check in checks for doubt in check.peak.doubts)]:
         narrate(sentence)
-    is_compared = options.baseline is not None and not options.is_update
+    is_compared = parsed.baseline is not None and not parsed.update
     for name in [check.target.name for check in checks if is_compared and check.target.name not in before]:
-        narrate(f"{options.baseline} has nothing about {name}: add it with --update.")
-    _tell_github(checks, has_annotations=not options.is_json)
+        narrate(f"{parsed.baseline} has nothing about {name}: add it with --update.")
+    _tell_github(checks, has_annotations=not parsed.json)
 
 
 def _tell_github(checks: Sequence[Checked], *, has_annotations: bool) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from collections.abc import Sequence
 
@@ -18,7 +17,7 @@ from gputui.explain.serving.ahead.estimates import Between
 from gputui.explain.serving.ahead.start import Verdict, start_of
 from gputui.explain.serving.ahead.words import other_flags
 from gputui.explain.whatif.by_hand import bytes_of
-from gputui.output import output_width, put
+from gputui.output import output_width, put, put_document
 from gputui.sources.checkpoints import checkpoint_of
 from gputui.units import GIB, MIB, format_bytes
 
@@ -59,7 +58,7 @@ def run(arguments: list[str]) -> int:
         for words, other in other_flags(start)
     ]
     if parsed.json:
-        put(json.dumps(start_document(start, others)) + "\n")
+        put_document(start_document(start, others))
     else:
         put(serving_report(start, others, output_width(PIPE_COLUMNS)))
     return EXIT_STATUSES[start.verdict]

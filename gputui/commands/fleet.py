@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from gputui.commands.parser import Parser
 from gputui.errors import UsageError
 from gputui.model.machine.snapshot import Attention
-from gputui.output import is_in_color, output_width, put
+from gputui.output import is_in_color, output_width, put, put_document
 from gputui.settings import Settings, add_flags, apply_flags
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ def _once(parsed: Namespace, settings: Settings, answers: Answers) -> int:
     if parsed.json:
         from gputui.explain.documents.fleet import document
 
-        put(json.dumps(document(fleet, findings), allow_nan=False) + "\n")
+        put_document(document(fleet, findings))
     else:
         from gputui.once.fleet import plain
 

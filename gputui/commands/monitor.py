@@ -84,11 +84,11 @@ def open_monitor(
     """
     settings = fit_terminal(settings)
 
-    from gputui.sources.machine import DemoMachine, LiveMachine
+    from gputui.sources.machine import LiveMachine
 
     node = where.node if where else ""
     machine = (
-        DemoMachine() if demo else where.machine() if where else LiveMachine()
+        demonstration() if demo else where.machine() if where else LiveMachine()
     )  # the driver starts to answer while the rest is imported
 
     def open_feeds() -> OpenFeeds:
@@ -159,7 +159,6 @@ def show(
 ) -> int:
     """Look, draw the first frame, and only then spend the time to import the application."""
     from gputui.model.machine.snapshot import Attention
-    from gputui.sources.machine import DemoMachine
     from gputui.ui.backend.first_frame import show_first_frame
     from gputui.ui.drawing.appearance import appearance_of
 
@@ -167,9 +166,16 @@ def show(
     with show_first_frame(first, settings, appearance_of(settings)):
         from gputui.ui.app import GputuiApp
 
-        app = GputuiApp(settings, machine, DemoMachine, first, open_feeds(), live)
+        app = GputuiApp(settings, machine, demonstration, first, open_feeds(), live)
         prepare(app)
         return app.run_to_end(mouse=settings.mouse)
+
+
+def demonstration() -> Machine:
+    """The demonstration, whose modules are imported only for it."""
+    from gputui.sources.demo_machine import DemoMachine
+
+    return DemoMachine()
 
 
 def feeds_or_demo(open_live: OpenFeeds) -> OpenFeeds:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -12,10 +11,10 @@ from gputui.commands import replay
 from gputui.commands.monitor import fit_terminal, is_on_a_terminal, show
 from gputui.commands.parser import Parser
 from gputui.commands.printed.attach import report
-from gputui.commands.progress import ReadingProgress
+from gputui.commands.progress import reading
 from gputui.errors import GputuiError, UsageError
 from gputui.explain.documents.attach import attach_document
-from gputui.output import is_in_color, narrate, output_width, put
+from gputui.output import is_in_color, narrate, output_width, put, put_document
 from gputui.protocol.black_boxes import FIRST_WORDS
 from gputui.regular_files import open_regular
 from gputui.settings import Settings, add_flags, apply_flags
@@ -33,12 +32,15 @@ NAME_ONE = (
 
 
 class Format(NamedTuple):
-    """A kind of file: how its files begin, how to show one on a terminal, print it, and read its moments."""
+    """A kind of file: how its files begin, how to show one on a terminal, and to read its moments.
+
+    `print_lines` is for one with so many moments that each is printed in a line.
+    """
 
     beginnings: tuple[bytes, ...]
     show: Callable[[Path, Settings], int]
-    print: Callable[[Path, Settings], int]
     moments: Callable[[Path], Iterable[TargetMoment]]
+    print_lines: Callable[[Path], int] | None = None
 
 
 def run(arguments: list[str], settings: Settings) -> int:
@@ -62,9 +64,11 @@ def run(arguments: list[str], settings: Settings) -> int:
         raise UsageError(cause, f"Use gputui open {shlex.quote(parsed.file)} --once --json.")
     path = Path(parsed.file)
     kind = format_of(path)
-    if parsed.once:
-        return _print_moments(kind.moments(path), settings, as_json=parsed.json)
-    return kind.show(path, settings) if is_on_a_terminal() else kind.print(path, settings)
+    if not parsed.once and is_on_a_terminal():
+        return kind.show(path, settings)
+    if not parsed.once and kind.print_lines:
+        return kind.print_lines(path)
+    return _print_moments(kind.moments(path), settings, as_json=parsed.json)
 
 
 def format_of(path: Path) -> Format:
@@ -101,7 +105,7 @@ def _refusal(path: Path, first: bytes) -> GputuiError:
 def _print_moments(moments: Iterable[TargetMoment], settings: Settings, *, as_json: bool) -> int:
     for place, moment in enumerate(moments):
         if as_json:
-            put(json.dumps(attach_document(moment), allow_nan=False) + "\n")
+            put_document(attach_document(moment))
         else:
             put("\n" * bool(place) + report(moment, (), output_width(PIPE_COLUMNS), in_color=is_in_color(settings)))
     return 0
@@ -129,7 +133,7 @@ def show_moment(
 def _snapshot(path: Path) -> TargetMoment:
     from gputui.sources.files.torch_snapshot.snapshot import open_snapshot
 
-    with ReadingProgress(path) as progress:
+    with reading(path) as progress:
         return open_snapshot(path, progress)
 
 
@@ -150,17 +154,11 @@ def _black_box(path: Path) -> TargetMoment:
 
 
 FORMATS = (
-    Format(
-        (FIRST_WORDS,),
-        show=_show_black_box,
-        print=lambda path, settings: _print_moments([_black_box(path)], settings, as_json=False),
-        moments=lambda path: [_black_box(path)],
-    ),
-    Format((b"gputui recording ",), replay.play, lambda path, _settings: replay.print_lines(path), replay.last_moments),
+    Format((FIRST_WORDS,), _show_black_box, lambda path: [_black_box(path)]),
+    Format((b"gputui recording ",), replay.play, replay.last_moments, replay.print_lines),
     Format(
         (b"\x80", b"}q", b"]q", b"(dp", b"(lp"),  # the last four: pickles of the protocols 0 and 1
-        show=lambda path, settings: show_moment(_snapshot(path), settings),
-        print=lambda path, settings: _print_moments([_snapshot(path)], settings, as_json=False),
-        moments=lambda path: [_snapshot(path)],
+        lambda path, settings: show_moment(_snapshot(path), settings),
+        lambda path: [_snapshot(path)],
     ),
 )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 
 from gputui.errors import GputuiError
 from gputui.explain.owners.names import listed
 from gputui.inject.process.process_facts import engines_of, ranks_of
-from gputui.output import narrate
+from gputui.output import narrate, typed
 from gputui.protocol.relaying import NEVER, NO, YES
 from gputui.sources.probe import listing, loading, never_programs
 from gputui.sources.probe.client import ProbeClient
@@ -136,9 +135,5 @@ def _may(programs: dict[int, str]) -> bool:
 
 def word_about(programs: Mapping[int, str] | Mapping[str, str]) -> str:
     """Ask whether the probe may be put into these processes: a word of `ANSWERS`, "no" without a terminal."""
-    if sys.stdin is None or not sys.stdin.isatty() or sys.stderr is None:
-        return NO
-    sys.stderr.write("\n".join(question(programs)) + "\nPut it in? (yes, no, never for this program) ")
-    sys.stderr.flush()
-    answer = sys.stdin.readline().strip().lower()
+    answer = typed("\n".join(question(programs)) + "\nPut it in? (yes, no, never for this program) ")
     return {"y": YES, YES: YES, NEVER: NEVER}.get(answer, NO)

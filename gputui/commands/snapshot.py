@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import Literal
 
 from gputui.commands.parser import Parser, pid_of
 from gputui.commands.probes import attached
@@ -36,8 +37,7 @@ def run(arguments: list[str], _settings: Settings | None = None) -> int:
     with attached(pid, parser.prog) as client:
         look = client.look()
         greeting = client.greeting
-    size = _write(path, _file(pid, greeting, look))
-    narrate(f"{parsed.output} is written ({format_bytes(size)}). Drop it onto {VIEWER}: the page uploads nothing.")
+    save(path, _file(pid, greeting, look))
     return 0
 
 
@@ -61,9 +61,12 @@ def check_path(path: Path) -> None:
         raise UsageError(cause, "Create it, or name a file elsewhere.")
 
 
-def _write(path: Path, data: bytes) -> int:
+def save(path: Path, data: bytes, mode: Literal["wb", "xb"] = "wb") -> None:
+    """Write a file for PyTorch's viewer, and say what to do with it."""
     try:
-        return path.write_bytes(data)
+        with path.open(mode) as file:
+            file.write(data)
     except OSError as error:
         cause = f"{path} cannot be written: {error.strerror}."
         raise GputuiError(cause, "Name a file elsewhere with -o.") from None
+    narrate(f"{path} is written ({format_bytes(len(data))}). Drop it onto {VIEWER}: the page uploads nothing.")

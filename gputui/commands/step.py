@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from gputui.commands.monitor import is_on_a_terminal, open_monitor
 from gputui.commands.parser import Parser, pid_of
 from gputui.commands.printed.step import step_report
 from gputui.commands.probes import attached
-from gputui.commands.snapshot import VIEWER, check_path
+from gputui.commands.snapshot import check_path, save
 from gputui.errors import GputuiError, UsageError
 from gputui.explain.documents.memory_viz import step_file
 from gputui.explain.moment.actions import ACTIONS
 from gputui.explain.step.step import step_of
 from gputui.model.attached.target import ActionName
 from gputui.model.attached.trace import RecordedTraces
-from gputui.output import narrate, output_width, put
+from gputui.output import narrate, output_width, put, typed
 from gputui.settings import Settings
 from gputui.sources.probe import listing
-from gputui.units import format_bytes
 
 PIPE_COLUMNS = 120
 """The width of the summary where there is no terminal and $COLUMNS is not set."""
@@ -52,7 +50,7 @@ def run(arguments: list[str], settings: Settings) -> int:
     busiest = max(steps, key=lambda step: len(step.timeline))
     put(step_report(busiest, recorded, output_width(PIPE_COLUMNS)))
     if path is not None:
-        _write(path, step_file(steps, recorded.look, recorded.look.map))
+        save(path, step_file(steps, recorded.look, recorded.look.map), "xb")
     return 0
 
 
@@ -62,16 +60,6 @@ def _check_new(path: Path) -> None:
         cause = f"{path} exists already, and a recording overwrites nothing."
         raise UsageError(cause, "Name another file with -o, or remove that one first.")
     check_path(path)
-
-
-def _write(path: Path, data: bytes) -> None:
-    try:
-        with path.open("xb") as file:
-            file.write(data)
-    except OSError as error:
-        cause = f"{path} cannot be written: {error.strerror}."
-        raise GputuiError(cause, "Name a file elsewhere with -o.") from None
-    narrate(f"{path} is written ({format_bytes(len(data))}). Drop it onto {VIEWER}: the page uploads nothing.")
 
 
 def recording_of(pid: int, command: str, *, is_sure: bool) -> RecordedTraces:
@@ -89,15 +77,11 @@ def _confirm(pid: int, command: str, *, is_sure: bool) -> None:
 
 def _ask(pid: int) -> None:
     action = ACTIONS[ActionName.RECORD_STEP]
-    if not (is_on_a_terminal() and sys.stdin is not None and sys.stdin.isatty()):
+    if not is_on_a_terminal():
         cause = f"{action.question.format(pid)} {action.warning}"
         raise UsageError(cause, "Without a terminal to ask on, confirm with --yes.")
     narrate(f"{action.question.format(pid)} {action.warning}")
-    try:
-        answer = input("Record? [y/N] ")
-    except EOFError:
-        answer = ""
-    if answer.strip().lower() not in ("y", "yes"):
+    if typed("Record? [y/N] ") not in ("y", "yes"):
         cause = "Nothing was recorded."
         raise GputuiError(cause)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +12,7 @@ from gputui.commands import whatif_serving
 from gputui.commands.open import format_of
 from gputui.commands.parser import Parser, pid_of
 from gputui.commands.printed.whatif import whatif_report
-from gputui.commands.progress import WorkProgress
+from gputui.commands.progress import progress
 from gputui.commands.step import recording_of
 from gputui.errors import GputuiError, UsageError
 from gputui.explain.documents.whatif import whatif_document
@@ -33,7 +32,7 @@ from gputui.explain.whatif.changes import BY_NAME, label_of, names_of
 from gputui.explain.whatif.replay.recorded import Recorded, devices_of, recorded_from, recorded_of
 from gputui.explain.whatif.words import problems_of
 from gputui.model.attached.allocator import AllocatorSettings
-from gputui.output import narrate, output_width, put
+from gputui.output import narrate, output_width, put, put_document
 from gputui.settings import Settings
 from gputui.sources.probe import listing
 from gputui.sources.probe.one_moment import one_moment
@@ -143,18 +142,18 @@ def _check(cases: Sequence[Case], settings: AllocatorSettings) -> None:
 
 def _answer(recorded: Recorded, asked: Sequence[Case], device_memory: int | None, *, as_json: bool) -> int:
     cases = asked or [replace(case, device_memory_bytes=device_memory) for case in default_cases(recorded)]
-    with WorkProgress("Replaying") as progress:
+    with progress("Replaying") as show:
         found: list[Answer] = []
         for step in answers(recorded, (unchanged(recorded), *cases)):
             if isinstance(step, Answer):
                 found.append(step)
             else:
-                progress(step)
-        largest = largest_of(recorded, cases, lambda: progress(1.0))
+                show(step)
+        largest = largest_of(recorded, cases, lambda: show(1.0))
     baseline, *rest = found
     problems = problems_of(recorded, baseline)
     if as_json:
-        put(json.dumps(whatif_document(recorded, baseline, rest, largest, problems)) + "\n")
+        put_document(whatif_document(recorded, baseline, rest, largest, problems))
     else:
         put(whatif_report(baseline, rest, largest, problems, output_width(PIPE_COLUMNS)))
     return 0

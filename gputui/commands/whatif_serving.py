@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Sequence
 
@@ -12,7 +11,7 @@ from gputui.errors import GputuiError
 from gputui.explain.documents.serving import result_document
 from gputui.explain.serving.asked import flags_of
 from gputui.explain.serving.other_flags import Flags, Result, with_flags
-from gputui.output import put
+from gputui.output import put, put_document
 from gputui.units import format_bytes
 
 HEADINGS = ("flags", "KV cache", "blocks", "tokens", "longest")
@@ -37,7 +36,7 @@ def answer(
         raise GputuiError(NOT_KNOWN.format(pid), "`gputui attach PID --once` says what is in the process.")
     if as_json:
         now, *others = map(result_document, known)
-        put(json.dumps({"schema": "gputui.whatif-serving/1", "now": now, "cases": others}) + "\n")
+        put_document({"schema": "gputui.whatif-serving/1", "now": now, "cases": others})
     else:
         put(_report(known, width))
     return 0

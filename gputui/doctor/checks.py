@@ -11,13 +11,13 @@ from dataclasses import replace
 
 from gputui.doctor.diagnosis import Diagnosis, Grade, fine
 from gputui.doctor.here import Here, impersonal, look_here
-from gputui.doctor.terminal import check_terminal
 from gputui.environment import PREFIX
 from gputui.errors import GputuiError, did_you_mean
 from gputui.model.reading import Absent, value_of
 from gputui.settings import load_settings
 from gputui.settings.file import settings_path, shown_path
 from gputui.settings.table import VARIABLES
+from gputui.terminals import CANNOT_SHOW, is_utf8
 from gputui.units import GIB, format_bytes
 
 SMALL_SHM_BYTES = GIB
@@ -26,6 +26,7 @@ SMALL_SHM_BYTES = GIB
 _PACKAGES = ("textual", "nvidia-ml-py")
 _FOREIGN_BINDINGS = ("nvidia-ml-py2", "nvidia-ml-py3", "pynvml")
 """Packages that replace nvidia-ml-py's module `pynvml` with their own."""
+_MANY_COLORS = ("truecolor", "24bit")
 
 
 def check_python(here: Here) -> Iterator[Diagnosis]:  # noqa: ARG001 - all checks have one signature
@@ -45,6 +46,45 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
+
+
+def check_terminal(here: Here) -> Iterator[Diagnosis]:
+    """Type, size, colours and characters of the terminal."""
+    if here.terminal.size is None:
+        yield fine("terminal", "standard output is not a terminal; run the doctor in a terminal to check it")
+        return
+    kind = here.environment.get("TERM", "")
+    columns, lines = here.terminal.size
+    if kind in CANNOT_SHOW:
+        text = f"TERM is {kind!r}, which cannot show a full-screen program."
+        yield Diagnosis("terminal", Grade.BROKEN, text, "Set TERM to your terminal's type, such as xterm-256color.")
+    elif not columns or not lines:
+        yield Diagnosis("terminal", Grade.LIMITED, f"{kind} does not report its size.", "stty rows 24 cols 80")
+    elif columns < 80 or lines < 24:
+        yield Diagnosis(
+            "terminal",
+            Grade.LIMITED,
+            f"{kind}, {columns}x{lines}",
+            "Enlarge it to at least 80x24: the screens leave out parts below that.",
+        )
+    else:
+        yield fine("terminal", f"{kind}, {columns}x{lines}")
+    yield _colors(here, kind)
+    if not is_utf8(here.terminal.encoding):
+        text = f"{here.terminal.encoding or 'unknown'}: lines and graphs are drawn as question marks."
+        yield Diagnosis("characters", Grade.LIMITED, text, "export LC_ALL=C.UTF-8, or gputui --ascii")
+    else:
+        yield fine("characters", "UTF-8")
+
+
+def _colors(here: Here, kind: str) -> Diagnosis:
+    if here.environment.get("NO_COLOR"):
+        return fine("colors", "none (NO_COLOR is set)")
+    if here.environment.get("COLORTERM", "").lower() in _MANY_COLORS:
+        return fine("colors", "truecolor")
+    if "256" in kind:
+        return fine("colors", "256 (if the terminal has more: export COLORTERM=truecolor, which ssh does not forward)")
+    return Diagnosis("colors", Grade.LIMITED, "16", "If the terminal has more: export TERM=xterm-256color")
 
 
 def check_settings(here: Here) -> Iterator[Diagnosis]:
@@ -176,10 +216,10 @@ Check = Callable[[Here], Iterator[Diagnosis]]
 def check_attaching(here: Here) -> Iterator[Diagnosis]:  # noqa: ARG001 - all checks have one signature
     """Whether the probe can be put into programs that were started without it."""
     from gputui.inject.process.process_facts import may_attach
-    from gputui.inject.ways.machine_code import MACHINES
+    from gputui.inject.ways import x86_64
 
     rule, remedy = may_attach()
-    if platform.machine() not in MACHINES and shutil.which("gdb") is None:
+    if not x86_64.IS_HERE and shutil.which("gdb") is None:
         text = (
             f"On {platform.machine()} gputui puts the probe into programs before Python 3.14 by gdb, which is missing."
         )
@@ -187,7 +227,7 @@ def check_attaching(here: Here) -> Iterator[Diagnosis]:  # noqa: ARG001 - all ch
     elif rule:
         yield Diagnosis("attaching", Grade.LIMITED, rule, remedy)
     else:
-        how = "" if platform.machine() in MACHINES else ", before Python 3.14 by gdb"
+        how = "" if x86_64.IS_HERE else ", before Python 3.14 by gdb"
         yield fine("attaching", f"the probe can be put into running programs{how}")
 
 

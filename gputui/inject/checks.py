@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from dataclasses import dataclass
 
@@ -12,9 +11,9 @@ from gputui.inject.process.images import Memory
 from gputui.inject.process.interpreter import Interpreter
 from gputui.inject.process.process_facts import Facts
 from gputui.inject.refusals import START_WITH_PROBE, Refused
-from gputui.inject.ways import by_gdb, payload, remote_debugging
+from gputui.inject.ways import by_gdb, payload, remote_debugging, x86_64
 from gputui.inject.ways.by_gdb import GdbPlan
-from gputui.inject.ways.machine_code import FUNCTIONS, MACHINES
+from gputui.inject.ways.data_region import FUNCTIONS
 from gputui.inject.ways.pending_call import Plan, is_alive
 from gputui.inject.ways.remote_debugging import Debugger, Disabled, NoInterpreterError
 
@@ -112,13 +111,12 @@ def _remote_debugging_is_off(facts: Facts) -> Refused:
 
 
 def _plan(facts: Facts, python: Interpreter, memory: Memory) -> Plan | None:
-    machine = MACHINES.get(os.uname().machine)
     libc = interpreter.c_library(facts.mapped or [], memory)
-    if machine is None or libc is None or python.image.elf_machine != machine.elf_machine:
+    if not x86_64.IS_HERE or libc is None or python.image.elf_machine != x86_64.ELF_MACHINE:
         return None
     munmap = libc.symbols(["munmap"]).get("munmap")
     missing = [name for name in FUNCTIONS.values() if name not in python.functions]
-    unused = _unused_code(len(machine.map), machine.map, facts, memory)
+    unused = _unused_code(len(x86_64.MAP), x86_64.MAP, facts, memory)
     if munmap is None or missing or unused is None:
         return None
     functions = {name: python.functions[name] for name in FUNCTIONS.values()}

@@ -8,7 +8,7 @@ import signal
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Protocol
+from typing import TypeAlias
 
 from gputui.inject import refusals, tracer_process
 from gputui.inject.checks import Target
@@ -17,7 +17,7 @@ from gputui.inject.process.images import Memory
 from gputui.inject.refusals import START_WITH_PROBE, Refused
 from gputui.inject.tracer_process import HelperError, ScriptHelper
 from gputui.inject.ways.by_gdb import GdbPlan
-from gputui.inject.ways.machine_code import CODE, NAME, NAME_AT, REPORT_AT, REPORT_BYTES, STATE, State
+from gputui.inject.ways.data_region import CODE, NAME, NAME_AT, REPORT_AT, REPORT_BYTES, STATE, State
 from gputui.inject.ways.pending_call import Queued
 
 _TIMER_SIGNALS = (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, *range(signal.SIGRTMIN, signal.SIGRTMAX + 1))
@@ -41,24 +41,11 @@ class Progress:
     trouble: str = ""
 
 
-class Loading(Protocol):
-    """A probe on its way into a process; the main thread was stopped for `stopped_s` at the address `stopped_at`."""
-
-    pid: int
-    stopped_at: int
-    stopped_s: float
-
-    def progress(self) -> Progress:
-        """How far it is, read without stopping the process; raises OSError once that has ended."""
-        ...
-
-    def withdraw(self) -> None:
-        """Have the main thread drop it when it comes to it; harmless if the process has ended."""
-        ...
-
-
 class PendingCall:
-    """A probe that the interpreter loads by a pending call; `region` is the address of its data in the process."""
+    """A probe that the interpreter loads by a pending call; `region` is the address of its data in the process.
+
+    To have that queued, the main thread was stopped for `stopped_s` at the address `stopped_at`.
+    """
 
     def __init__(self, pid: int, queued: Queued) -> None:
         self.pid = pid
@@ -85,7 +72,7 @@ class PendingCall:
         return Progress(Phase.WAITING if state in (State.NEW, State.QUEUED) else Phase.STARTING)
 
     def withdraw(self) -> None:
-        """Have the main thread drop the call when it comes to it."""
+        """Have the main thread drop the call when it comes to it; harmless if the process has ended."""
         with suppress(OSError), Memory(self.pid, is_writable=True) as memory:  # the region or the process is gone
             if self._state(memory) == State.QUEUED:
                 memory.write(self.region + STATE, State.WITHDRAWN.to_bytes(4, "little"))
@@ -121,6 +108,10 @@ class Script:
     def withdraw(self) -> None:
         """Have the helper process take the request back."""
         self._helper.close()
+
+
+Loading: TypeAlias = PendingCall | Script
+"""A probe on its way into a process."""
 
 
 def load(target: Target, *, is_in_lock: bool = False, is_asleep: bool = False) -> Loading:

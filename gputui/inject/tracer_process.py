@@ -23,7 +23,6 @@ from gputui.inject.process import process_facts
 from gputui.inject.refusals import Refused
 from gputui.inject.ways import by_gdb, payload, remote_debugging
 from gputui.inject.ways.by_gdb import GdbError, GdbPlan
-from gputui.inject.ways.machine_code import MACHINES
 from gputui.inject.ways.pending_call import Plan, Queued, StepError, queue
 from gputui.inject.ways.ptrace import EndedError, TooLateError
 
@@ -212,7 +211,7 @@ def _answer(plan: Plan, reached: Callable[[str], None]) -> dict[str, object]:
         reached(step)
 
     try:
-        return asdict(queue(plan, MACHINES[os.uname().machine], remember))
+        return asdict(queue(plan, remember))
     except StepError as error:
         return {"step": error.step, "words": str(error), "number": error.number}
     except (EndedError, ChildProcessError, ProcessLookupError):

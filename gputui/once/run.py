@@ -6,7 +6,7 @@ from gputui.explain.machine.record import record
 from gputui.explain.machine.watch import Watch
 from gputui.model.history import History
 from gputui.model.machine.finding import MachineFinding
-from gputui.model.machine.snapshot import Snapshot
+from gputui.model.machine.snapshot import Attention, Snapshot
 from gputui.once.look import look
 from gputui.output import is_in_color, output_width, put
 from gputui.settings import Settings
@@ -61,9 +61,6 @@ def findings_of(snapshot: Snapshot) -> tuple[MachineFinding, ...]:
 
 
 def _demo() -> Snapshot:
-    import time
+    from gputui.sources.demo_machine import DemoMachine
 
-    from gputui.sources.demo import DemoSource
-
-    devices, host, processes = DemoSource().read()
-    return Snapshot(time=time.time(), number=1, devices=devices, host=host, processes=processes)
+    return DemoMachine().look(Attention(), 1.0)

@@ -31,6 +31,12 @@ def folder_in_memory(uid: int) -> str:
     return f"/dev/shm/gputui-{uid}"
 
 
+def folders_of(uid: int, runtime_dir: str | None) -> list[str]:
+    """All folders in which a user's sockets can be, whatever `$XDG_RUNTIME_DIR` the program was started with."""
+    folders = [folder_of(uid, base) for base in (runtime_dir, f"/run/user/{uid}", None)]
+    return list(dict.fromkeys((*folders, folder_in_memory(uid))))
+
+
 def fault_of_folder(folder: str, uid: int, shown_as: str | None = None) -> str | None:
     """Why a folder must not be trusted, as a sentence without a full stop, or None; raises OSError if it is missing.
 

@@ -1,8 +1,9 @@
-"""Loads the settings from file and environment; flags override them later (`flags.apply_flags`)."""
+"""Loads the settings from file and environment, and puts those of the flags over them."""
 
 from __future__ import annotations
 
 import os
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -28,7 +29,32 @@ def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
     return DEFAULTS._replace(**values, keys=_key_changes(file_entries))
 
 
-def checked(setting: Setting, raw: object, origin: str) -> Any:  # noqa: ANN401 - as many types as there are forms
+def add_flags(parser: ArgumentParser) -> None:
+    """Add the flag of each setting that has one to `parser`, in a group of their own."""
+    group = parser.add_argument_group("settings")
+    for setting in SETTINGS:
+        flag = setting.flag
+        if flag is None:
+            continue
+        if flag.metavar:
+            group.add_argument(flag.name, dest=setting.field, metavar=flag.metavar, help=flag.help)
+        else:
+            group.add_argument(
+                flag.name, dest=setting.field, action="store_const", const=flag.means, default=None, help=flag.help
+            )
+
+
+def apply_flags(settings: Settings, parsed: Namespace) -> Settings:
+    """`settings`, overridden by the parsed flags. Raises `UsageError` for an invalid value."""
+    values = {
+        setting.field: _checked(setting, raw, setting.flag.name)
+        for setting in SETTINGS
+        if setting.flag and (raw := getattr(parsed, setting.field, None)) is not None
+    }
+    return settings._replace(**values)
+
+
+def _checked(setting: Setting, raw: object, origin: str) -> Any:  # noqa: ANN401 - as many types as there are forms
     """The checked value of `setting`. The `UsageError` for an invalid one begins with `origin`."""
     try:
         return setting.form(raw)
@@ -49,7 +75,7 @@ def _from_file(file_entries: Iterable[Entry]) -> dict[str, Any]:
             cause = f"{entry.origin}: there is no setting {entry.name!r}."
             raise UsageError(cause, did_you_mean(entry.name, BY_NAME) or f"There are: {', '.join(BY_NAME)}.")
         setting = BY_NAME[entry.name]
-        values[setting.field] = checked(setting, entry.raw, f"{entry.origin}: {entry.name}")
+        values[setting.field] = _checked(setting, entry.raw, f"{entry.origin}: {entry.name}")
     return values
 
 
@@ -58,7 +84,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     values: dict[str, Any] = {"color": "none"} if environment.get("NO_COLOR") else {}
     for setting in SETTINGS:
         if raw := environment.get(setting.variable):
-            values[setting.field] = checked(setting, raw, setting.variable)
+            values[setting.field] = _checked(setting, raw, setting.variable)
     return values
 
 

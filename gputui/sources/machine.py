@@ -1,4 +1,4 @@
-"""The machine that the sampler looks at: the real one, whose driver may hang, or the demonstration."""
+"""The machine that the sampler looks at: the real one, whose driver may hang."""
 
 from __future__ import annotations
 
@@ -115,54 +115,3 @@ class DeviceThread:
                 self._requested.clear()
                 self._done.set()
         source.close()
-
-
-class DemoMachine:
-    """The demonstration, which changes nothing on this machine."""
-
-    def __init__(self) -> None:
-        from gputui.sources.demo import DemoSource
-
-        self._source = DemoSource()
-        self._number = 0
-        self._example = ""
-
-    @property
-    def examples(self) -> tuple[str, ...]:
-        """The titles of the recorded programs."""
-        from gputui.sources.files.recording.shipped import EXAMPLES
-
-        return tuple(example.title for example in EXAMPLES)
-
-    def show_example(self, title: str) -> int:
-        """Have a recorded program run from the next look on, in place of the last one; returns its PID."""
-        from gputui.sources.demo.scenario import example
-        from gputui.sources.files.recording.shipped import opening
-
-        number = self.examples.index(title)
-        self._source.example = example(number, *opening(number))
-        self._example = title
-        return self._source.example.pid
-
-    def look(self, attention: Attention, interval_s: float) -> Snapshot:
-        """One snapshot of the demonstration."""
-        devices, host, processes = self._source.read()
-        self._number += 1
-        return Snapshot(
-            time=time.time(),
-            number=self._number,
-            interval_s=interval_s,
-            is_demo=True,
-            example=self._example,
-            devices=devices,
-            host=host,
-            processes=processes,
-            details=self._source.details(attention.process) if attention.process else None,
-        )
-
-    def send_signal(self, identity: Identity, number: int) -> None:
-        """Always refused."""
-        self._source.send_signal(identity, number)
-
-    def close(self) -> None:
-        """There is nothing to close."""

@@ -31,7 +31,7 @@ from gputui.protocol import frames, places
 from gputui.sources.files.recording.reader import Recording
 from gputui.sources.files.recording.records import plain
 from gputui.sources.files.recording.shipped import SHIPPED
-from gputui.sources.probe.step_message import _Step, _Traces
+from gputui.sources.probe.messages import _Step, _Traces
 from tests.fuzz.mutations import Mutator
 
 KINDS: dict[str, Any] = {

@@ -30,8 +30,7 @@ from gputui.sources.files.recording.records import LookTaken
 from gputui.sources.files.torch_snapshot.snapshot import NoSnapshotError, open_snapshot
 from gputui.sources.nccl.decode import decoded
 from gputui.sources.probe.decode import DecodeError, decode
-from gputui.sources.probe.references_message import references_part
-from gputui.sources.probe.step_message import recorded_traces
+from gputui.sources.probe.messages import recorded_traces, references_part
 
 CORPUS = Path(__file__).parent / "corpus"
 MAX_SENTENCE = 300

@@ -12,6 +12,7 @@ import pytest
 from gputui.inject import checks
 from gputui.inject.loading import load
 from gputui.inject.refusals import Refused
+from gputui.inject.ways import x86_64
 from gputui.sources.probe import listing, loading
 from tests.attach.children import Python, wait_until
 from tests.hanging import NOT_WITHIN_S
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.needs(WORKING_GDB)
 
 @pytest.fixture(autouse=True)
 def _without_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "MACHINES", {})
+    monkeypatch.setattr(x86_64, "IS_HERE", False)
 
 
 NAMES, SITUATIONS = ("this", "python3.8", "python3.13"), ("computing", "asleep", "being profiled")

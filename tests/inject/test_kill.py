@@ -26,14 +26,13 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
 KILLED_AT = """
 import os, signal, sys
 from gputui.inject import checks
-from gputui.inject.ways import machine_code
 from gputui.inject.ways.pending_call import queue
 
 def reached(step):
     if step == {step!r}:
         os.kill(os.getpid(), signal.SIGKILL)
 
-queue(checks.examine({pid}).plan, machine_code.MACHINES[os.uname().machine], reached)
+queue(checks.examine({pid}).plan, reached)
 """
 LOADS = ("ready", "released")
 """The steps after which the probe starts all the same."""
@@ -61,8 +60,8 @@ import sys, time
 from gputui.inject.ways import pending_call
 from gputui.inject import tracer_process
 
-def queue(plan, machine, _reached):
-    return pending_call.queue(plan, machine, lambda step: step == {step!r} and time.sleep(1000))
+def queue(plan, _reached):
+    return pending_call.queue(plan, lambda step: step == {step!r} and time.sleep(1000))
 
 tracer_process.queue, tracer_process._OWN_LIMIT_S = queue, 0.5
 tracer_process.main("queue_call")

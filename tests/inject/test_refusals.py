@@ -51,8 +51,7 @@ def test_a_stopped_process_is_refused_with_the_command_that_continues_it(python:
 def test_a_traced_process_is_refused_with_the_name_of_its_tracer(stopped_python: Python) -> None:
     child = stopped_python.start(WAITING)
     child.expect("ready")
-    code = "from gputui.inject.ways import machine_code, ptrace; "
-    code += f"ptrace.Thread({child.pid}, machine_code.X86_64); print(flush=True); input()"
+    code = f"from gputui.inject.ways import ptrace; ptrace.Thread({child.pid}); print(flush=True); input()"
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     tracer = subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment

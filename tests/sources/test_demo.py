@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from gputui.model.machine.process import ProcessState
+from gputui.model.machine.snapshot import Attention
 from gputui.model.reading import Absent
-from gputui.sources.demo import DemoSource
+from gputui.sources.demo_machine import DemoMachine
 from gputui.sources.procfs import PID_MAX
-from gputui.sources.signals import SignalRefused
 from gputui.units import MIB
 
 BEGIN = 1_795_000_000.0
@@ -24,37 +24,42 @@ class Clock:
         return self.now
 
 
+def read(machine):
+    snapshot = machine.look(Attention(), 1.0)
+    return snapshot.devices, snapshot.host, snapshot.processes
+
+
+def details_of(machine, process):
+    return machine.look(Attention(process=process.identity), 1.0).details
+
+
 @pytest.fixture
 def clock():
     return Clock()
 
 
 @pytest.fixture
-def source(clock):
-    return DemoSource(seed=3, clock=clock)
+def machine(clock):
+    return DemoMachine(clock)
 
 
 @pytest.fixture(scope="module")
 def hour():
     """(second, devices, host, processes) every seven seconds for an hour."""
     looks, clock = [], Clock()
-    source = DemoSource(seed=3, clock=clock)
+    machine = DemoMachine(clock)
     for second in AN_HOUR:
         clock.now = BEGIN + second
-        looks.append((second, *source.read()))
+        looks.append((second, *read(machine)))
     return tuple(looks)
 
 
-def test_the_same_time_always_gives_the_same_snapshot(source, clock, hour):
+def test_the_same_time_always_gives_the_same_snapshot(hour):
     other = Clock()
-    again = DemoSource(seed=3, clock=other)
+    again = DemoMachine(other)
     for second, *look in hour[::-50]:
         other.now = BEGIN + second
-        assert again.read() == tuple(look)
-
-
-def test_another_seed_gives_other_readings(source, clock):
-    assert DemoSource(seed=4, clock=clock).read() != source.read()
+        assert read(again) == tuple(look)
 
 
 def test_readings_change_over_time(hour):
@@ -69,8 +74,8 @@ def test_snapshots_are_marked_as_demo_and_their_processes_do_not_exist(hour):
     assert {host.hostname for _, _, host, _ in hour} == {"demo"}
 
 
-def test_the_demo_has_eight_gpus_and_three_mig_instances(source):
-    devices, _, _ = source.read()
+def test_the_demo_has_eight_gpus_and_three_mig_instances(machine):
+    devices, _, _ = read(machine)
     assert [device.index for device in devices.devices if not device.mig] == list(range(8))
     assert [device.mig.parent for device in devices.devices if device.mig] == [7, 7, 7]
     assert len({device.key for device in devices.devices}) == 11
@@ -98,8 +103,8 @@ def test_readings_stay_within_what_a_gpu_can_do(hour):
                 assert 0 <= device.gpu_utilization_percent <= 100
 
 
-def test_a_busy_device_draws_more_power_and_is_warmer_than_an_idle_one(source):
-    (devices, _, _) = source.read()
+def test_a_busy_device_draws_more_power_and_is_warmer_than_an_idle_one(machine):
+    (devices, _, _) = read(machine)
     busy, idle = devices.devices[0], min(devices.devices[:7], key=lambda device: device.gpu_utilization_percent)
     assert busy.gpu_utilization_percent > 80
     assert busy.power_w > idle.power_w
@@ -132,8 +137,8 @@ def test_the_fine_tuning_job_takes_more_memory_step_by_step(hour):
     assert all(step >= 1024 * MIB for step in steps if step > 0)
 
 
-def test_four_ranks_have_workers_and_one_launcher(source):
-    _, _, look = source.read()
+def test_four_ranks_have_workers_and_one_launcher(machine):
+    _, _, look = read(machine)
     ranks = [process for process in look.processes if process.rank]
     assert [process.rank.rank for process in ranks] == [0, 1, 2, 3]
     assert len({process.rank.launcher_pid for process in ranks}) == 1
@@ -158,15 +163,15 @@ def test_identities_stay_the_same_while_their_jobs_run(hour):
     assert len(lasting) == 9
 
 
-def test_the_demo_has_unattributed_memory(source):
-    _, _, look = source.read()
+def test_the_demo_has_unattributed_memory(machine):
+    _, _, look = read(machine)
     assert {line.device for line in look.unattributed} == {"GPU-4", "GPU-7"}
 
 
-def test_every_process_has_details_and_a_process_tree(source):
-    _, _, look = source.read()
+def test_every_process_has_details_and_a_process_tree(machine):
+    _, _, look = read(machine)
     for process in look.processes:
-        details = source.details(process.identity)
+        details = details_of(machine, process)
         entries = {entry.identity: entry for entry in details.tree}
         assert process.identity in entries
         assert details.tree[0].depth == 0
@@ -175,11 +180,11 @@ def test_every_process_has_details_and_a_process_tree(source):
         assert len(below) == (process.workers.count if process.workers else 0)
 
 
-def test_details_of_a_job_that_ended_are_absent_in_every_field(source, clock):
-    _, _, look = source.read()
+def test_details_of_a_job_that_ended_are_absent_in_every_field(machine, clock):
+    _, _, look = read(machine)
     evaluation = next(process for process in look.processes if "eval.py" in process.command)
     clock.now += 100
-    details = source.details(evaluation.identity)
+    details = details_of(machine, evaluation)
     assert details.tree == ()
     rest = set(details._fields) - {"identity", "tree", "unshown_descendants"}
     assert {getattr(details, name) for name in rest} == {Absent("the process has ended")}
@@ -192,9 +197,3 @@ def test_host_readings_match_the_running_jobs(hour):
         assert memory.used_bytes + memory.available_bytes == memory.total_bytes
         assert memory.shared_bytes < memory.used_bytes
         assert host.shm.used_bytes < host.shm.total_bytes
-
-
-def test_the_demo_refuses_signals(source):
-    _, _, look = source.read()
-    with pytest.raises(SignalRefused, match="This is a demonstration"):
-        source.send_signal(look.processes[0].identity, 15)

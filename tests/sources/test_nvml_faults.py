@@ -11,7 +11,7 @@ from gputui.sources.nvml.calls import field_value
 from tests.conftest import FakeGpus
 from tests.sources.conftest import Looks
 
-NO_PERMISSION, GPU_IS_LOST, RESET_REQUIRED, UNKNOWN = 4, 15, 16, 999
+NO_PERMISSION, GPU_IS_LOST, RESET_REQUIRED = 4, 15, 16
 LOST = Absent("GPU is lost")
 
 
@@ -82,15 +82,6 @@ def test_a_lost_gpu_is_not_called_between_retries(fake_gpus: FakeGpus, looks: Lo
     assert fake_gpus.calls()["nvmlDeviceGetMemoryInfo_v2"] == 1  # of device 0
 
 
-def test_a_gpu_lost_between_two_calls_does_not_affect_processes_on_others(fake_gpus: FakeGpus, looks: Looks) -> None:
-    fake_gpus.ghost(4, mib=100)
-    fake_gpus.fault("nvmlDeviceGetComputeRunningProcesses*", device=1, error=GPU_IS_LOST)
-    look = looks.look()
-    assert look.devices[1].lost
-    assert {use.device for use in look.uses} == {look.devices[0].key}
-    assert len(look.uses) == 2
-
-
 def test_a_lost_gpu_keeps_its_mig_instances(fake_gpus: FakeGpus, looks: Looks) -> None:
     fake_gpus.up(1, mig=2)
     before = looks.look().devices
@@ -101,13 +92,6 @@ def test_a_lost_gpu_keeps_its_mig_instances(fake_gpus: FakeGpus, looks: Looks) -
     assert all(device.lost for device in lost)
     fake_gpus.clear("faults")
     assert [device.lost for device in looks.look(after_s=3).devices] == [None] * 3
-
-
-def test_an_unknown_error_of_one_call_affects_one_reading(fake_gpus: FakeGpus, looks: Looks) -> None:
-    fake_gpus.fault("nvmlDeviceGetTemperature", device=0, error=UNKNOWN)
-    device = looks.look().devices[0]
-    assert device.temperature_c == Absent("unknown error in the driver")
-    assert (device.lost, device.power_w) == (None, 72.0)
 
 
 def test_a_device_that_vanishes_and_returns_gets_its_row_back(fake_gpus: FakeGpus, looks: Looks) -> None:

@@ -1,4 +1,4 @@
-"""Drivers that lack a function: each function that the monitor calls is missing from the library once."""
+"""Drivers that lack a function: each behind a reading is missing from the library once, and all that old ones lack."""
 
 from __future__ import annotations
 
@@ -10,30 +10,19 @@ import pynvml
 import pytest
 
 from gputui.model.machine.device import DeviceLook, DeviceMemory
-from gputui.model.reading import NOT_READ, Absent
+from gputui.model.reading import Absent
 from tests.conftest import FakeGpus
 from tests.fakegpu.lab import without
 from tests.sources.conftest import Looks
 from tests.sources.nvml_errors import (
-    COUNT,
-    DRIVER,
-    END,
     FIELDS,
     FIRST_LISTS,
     INIT,
     LISTS,
     MIG,
-    NVLINK,
-    OLD_CUDA_VERSION,
-    OLD_INIT,
-    OPEN,
     OTHERWISE,
-    PCIE,
-    SM_USE,
     UNKNOWN_YET,
-    uses_of,
 )
-from tests.sources.waiting import look_until
 
 TOO_OLD = Absent("not known to this driver")
 
@@ -75,21 +64,6 @@ def test_a_missing_function_affects_only_its_reading(
     looks.source.close()
 
 
-@pytest.mark.parametrize("function", OTHERWISE)
-def test_an_older_name_of_a_missing_function_is_used(
-    fake_gpus: FakeGpus, tmp_path: Path, well: DeviceLook, function: str
-) -> None:
-    looks = older(fake_gpus, tmp_path, function)
-    look = looks.look()
-    memory = look.devices[0].memory
-    assert [device._replace(memory=known.memory) for device, known in zip(look.devices, well.devices, strict=True)] == [
-        *well.devices
-    ]
-    assert not isinstance(memory, Absent)
-    assert look.uses == well.uses
-    looks.source.close()
-
-
 @pytest.mark.parametrize(("function", "kind"), LISTS.items())
 def test_a_missing_process_list_does_not_affect_the_other_lists(
     fake_gpus: FakeGpus, tmp_path: Path, well: DeviceLook, function: str, kind: str
@@ -103,25 +77,6 @@ def test_a_missing_process_list_does_not_affect_the_other_lists(
     looks.source.close()
 
 
-def test_without_process_samples_their_utilization_is_unknown(
-    fake_gpus: FakeGpus, tmp_path: Path, well: DeviceLook
-) -> None:
-    looks = older(fake_gpus, tmp_path, SM_USE)
-    look = looks.look()
-    assert look.devices == well.devices
-    assert [use[3] for use in uses_of(look, look.devices[0])] == [TOO_OLD] * 2
-    looks.source.close()
-
-
-@pytest.mark.parametrize(("function", "field"), DRIVER.items())
-def test_devices_are_read_without_the_version_functions(
-    fake_gpus: FakeGpus, tmp_path: Path, well: DeviceLook, function: str, field: str
-) -> None:
-    looks = older(fake_gpus, tmp_path, function, *([OLD_CUDA_VERSION] if field == "cuda_version" else []))
-    assert looks.look() == well._replace(driver=well.driver._replace(**{field: TOO_OLD}))
-    looks.source.close()
-
-
 @pytest.mark.parametrize("function", MIG)
 def test_gpus_are_read_without_the_mig_functions(fake_gpus: FakeGpus, tmp_path: Path, function: str) -> None:
     fake_gpus.up(2, mig=2)
@@ -130,46 +85,6 @@ def test_gpus_are_read_without_the_mig_functions(fake_gpus: FakeGpus, tmp_path: 
     assert (look.problem, [device.mig for device in look.devices]) == (None, [None, None])
     is_reported = function != MIG[0]
     assert ("not known to this driver" in " ".join(look.devices[1].problems)) == is_reported
-    looks.source.close()
-
-
-@pytest.mark.parametrize("functions", [(INIT, OLD_INIT), (COUNT,)], ids=lambda functions: functions[0])
-def test_a_driver_without_a_required_function_is_too_old(
-    fake_gpus: FakeGpus, tmp_path: Path, functions: tuple[str, ...]
-) -> None:
-    looks = older(fake_gpus, tmp_path, *functions)
-    look = looks.look()
-    assert look.devices == ()
-    assert look.problem is not None
-    assert look.problem.endswith("lacks a function that is needed. Upgrade the driver.")
-    looks.source.close()
-
-
-def test_devices_without_a_handle_function_are_lost_with_the_reason(fake_gpus: FakeGpus, tmp_path: Path) -> None:
-    looks = older(fake_gpus, tmp_path, OPEN)
-    assert all(
-        "not known to this driver" in (device.lost.reason if device.lost else "") for device in looks.look().devices
-    )
-    looks.source.close()
-
-
-def test_a_missing_nvml_shutdown_is_ignored(fake_gpus: FakeGpus, tmp_path: Path, well: DeviceLook) -> None:
-    looks = older(fake_gpus, tmp_path, END)
-    assert looks.look() == well
-    looks.source.close()
-
-
-@pytest.mark.parametrize("function", [NVLINK, PCIE])
-def test_rates_without_their_function_are_absent_with_the_reason(
-    fake_gpus: FakeGpus, tmp_path: Path, function: str
-) -> None:
-    looks = older(fake_gpus, tmp_path, function)
-    key = looks.look().devices[0].key
-    looks.source.watch(frozenset({key}))
-    look = look_until(looks, lambda look: look.devices[0].pcie_tx_bytes_per_s != NOT_READ)
-    device = look.devices[0]
-    assert (device.pcie_tx_bytes_per_s == TOO_OLD) == (function == PCIE)
-    assert (device.nvlinks == Absent("this device has no NVLinks")) == (function == NVLINK)
     looks.source.close()
 
 

@@ -50,18 +50,6 @@ def test_an_nvml_start_failure_has_a_cause_and_a_remedy(
     assert all(word in look.problem for word in words)
 
 
-@pytest.mark.parametrize("error", [UNINITIALIZED, DRIVER_NOT_LOADED, MISMATCH])
-def test_a_running_source_survives_the_loss_of_nvml(fake_gpus: FakeGpus, looks: Looks, error: int) -> None:
-    well = looks.look()
-    fake_gpus.fault("nvml*", error=error)
-    look = looks.look()
-    assert look.problem is not None
-    assert look.devices == ()
-    fake_gpus.clear("faults")
-    assert looks.look() is look  # it is retried every three seconds
-    assert looks.look(after_s=2).devices == well.devices
-
-
 def test_a_version_mismatch_shows_both_versions(tmp_path: Path) -> None:
     maps, kernel_driver = tmp_path / str(os.getpid()) / "maps", tmp_path / "driver" / "nvidia" / "version"
     for file in (maps, kernel_driver):
@@ -109,11 +97,6 @@ def test_unsupported_calls_are_repeated_after_a_new_start(fake_gpus: FakeGpus, l
     assert looks.look(after_s=3).devices[0].power_w == 72.0
 
 
-def test_a_failing_device_count_is_a_problem_without_a_crash(fake_gpus: FakeGpus, looks: Looks) -> None:
-    fake_gpus.fault("nvmlDeviceGetCount*", error=UNKNOWN)
-    assert "unknown error" in (looks.look().problem or "")
-
-
 def test_a_missing_driver_library_is_a_problem_with_a_remedy() -> None:
     bare = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"}
     printed = in_child(READ, bare)
@@ -125,7 +108,7 @@ def test_a_missing_driver_library_is_a_problem_with_a_remedy() -> None:
     [
         (
             "class NVMLError(Exception): pass\nnvmlLib = None\n",
-            "does not belong to nvidia-ml-py 12.535 or newer",
+            "does not belong to nvidia-ml-py 12.535.108 or newer",
         ),
         ("print 'for Python 2'\n", "cannot be imported"),
         ("import a_module_that_is_not_there\n", "cannot be imported"),

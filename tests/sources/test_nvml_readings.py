@@ -137,11 +137,6 @@ def test_memory_of_a_gpu_that_shares_host_memory_is_absent(fake_gpus: FakeGpus, 
     assert isinstance(other.memory, DeviceMemory)
 
 
-def test_throttle_reasons_of_an_older_driver_use_the_older_function(fake_gpus: FakeGpus, looks: Looks) -> None:
-    fake_gpus.fault("nvmlDeviceGetCurrentClocksEventReasons", error=FUNCTION_NOT_FOUND)
-    assert looks.look().devices[0].throttle_reasons == ("gpu_idle",)
-
-
 SECOND_US = 1_000_000
 
 
@@ -168,14 +163,6 @@ def test_without_its_counters_the_throttle_reasons_are_those_of_the_moment(fake_
 
 def test_every_throttle_reason_has_a_sentence() -> None:
     assert set(THROTTLE_BITS.values()) == set(THROTTLE_SENTENCES)
-
-
-def test_an_unsupported_reading_is_requested_once(fake_gpus: FakeGpus, looks: Looks) -> None:
-    fake_gpus.fault("nvmlDeviceGetPowerUsage", error=NOT_SUPPORTED, device=0)
-    for _ in range(10):
-        device = looks.look().devices[0]
-    assert device.power_w == Absent("not supported by this device", AbsentKind.NOT_SUPPORTED)
-    assert fake_gpus.calls()["nvmlDeviceGetPowerUsage"] == 1 + 10  # of device 0, and of device 1 at every look
 
 
 def test_a_reading_that_failed_otherwise_is_requested_again(fake_gpus: FakeGpus, looks: Looks) -> None:

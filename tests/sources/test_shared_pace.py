@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gputui.sources.probe.shared_pace import SHARE, SharedPace
+from gputui.sources.probe.feed import SHARE, SharedPace
 
 LOOK_S = 0.05
 

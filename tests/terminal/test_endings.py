@@ -100,7 +100,7 @@ BROKEN = """
 import sys
 from pathlib import Path
 from gputui.settings import Settings
-from gputui.sources.machine import DemoMachine
+from gputui.sources.demo_machine import DemoMachine
 from gputui.ui.app import GputuiApp
 
 class BrokenMachine(DemoMachine):

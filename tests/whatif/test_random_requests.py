@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gputui.explain.whatif.allocator.settings import Device, with_settings
-from gputui.explain.whatif.replay.replay import replay
+from gputui.explain.whatif.replay.replay import replay_in_slices
 from gputui.explain.whatif.trace.operations import operations_of
 from gputui.sources.files.torch_snapshot.segments import settings_of as snapshot_settings
 from gputui.units import MIB
@@ -44,7 +44,7 @@ def test_the_replay_reserves_what_the_program_reserves(run, settings, fraction, 
     for trace, measured in zip(recorded, real, strict=True):
         operations = operations_of(trace_of(trace), ())
         asked = with_settings(settings_of(report["settings"], trace, WHOLE_DEVICE), settings)
-        outcome = replay(operations, replace(asked, roundup_divisions=read), device)
+        *_, outcome = replay_in_slices(operations, replace(asked, roundup_divisions=read), device)
         expected = {name: measured[name] for name in ("peak_reserved_bytes", "peak_allocated_bytes", "reserved_bytes")}
         assert {name: getattr(outcome, name) for name in expected} == expected, f"seed {trace['seed']}"
         assert outcome.retries == measured["retries"]

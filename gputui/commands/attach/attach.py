@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from argparse import Namespace
 from contextlib import ExitStack
@@ -21,7 +20,7 @@ from gputui.explain.documents.attach import attach_document
 from gputui.inject.process.process_facts import workers_of
 from gputui.model.attached.target import Look, Statistics
 from gputui.model.machine.snapshot import NOTHING_YET
-from gputui.output import is_in_color, narrate, output_width, put
+from gputui.output import is_in_color, narrate, output_width, put, put_document
 from gputui.settings import Settings, add_flags, apply_flags
 from gputui.sources.files.recording.recorder import FileRecorder
 from gputui.sources.probe import listing
@@ -159,7 +158,7 @@ def _list(parsed: Namespace) -> int:
     processes = listing.list_probes()
     if parsed.json:
         body = [asdict(process) for process in processes]
-        put(json.dumps({"schema": "gputui.probes/1", "processes": body}) + "\n")
+        put_document({"schema": "gputui.probes/1", "processes": body})
     else:
         put(text.listing(processes))
     return 0
@@ -180,7 +179,7 @@ def _once(where: Here, pids: list[int], settings: Settings, *, as_json: bool) ->
             statuses.append(error.exit_status)
             continue
         if as_json:
-            put(json.dumps(attach_document(moment, problems=hints), allow_nan=False) + "\n")
+            put_document(attach_document(moment, problems=hints))
         else:
             put("\n" * bool(place) + report(moment, hints, output_width(PIPE_COLUMNS), in_color=is_in_color(settings)))
         statuses.append(0)

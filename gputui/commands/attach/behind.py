@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from threading import Event
 
 from gputui.commands.printed.page import Page
 from gputui.errors import GputuiError
 from gputui.explain.documents.behind import behind_document
 from gputui.explain.machine.collectives import NEVER_TRIED, Findings, findings_of
-from gputui.model.collectives import Inquiry, Question
-from gputui.output import BOLD, RED, put
+from gputui.model.collectives import Inquiry
+from gputui.output import BOLD, RED, put, put_document, typed
 from gputui.sources.nccl.source import PAUSE_S, RasSource
 
 
@@ -28,7 +26,8 @@ def ask_behind(
     """Ask, after a question unless `is_assumed`; status 1: not both answers came. Raises GputuiError."""
     source = source or RasSource()
     question = source.question(pids)
-    if not is_assumed and not _may(question):
+    words = "\n".join((*question.sentences, question.warning, "Ask it? (yes, no) "))
+    if not is_assumed and typed(words) not in {"y", "yes"}:
         cause = "NCCL was not asked."
         raise GputuiError(cause, "In a script, --yes answers the question.")
     told: list[Inquiry] = []
@@ -36,19 +35,10 @@ def ask_behind(
     inquiry = told[-1]
     found = findings_of(inquiry)
     if as_json:
-        put(json.dumps(behind_document(inquiry, found), allow_nan=False) + "\n")
+        put_document(behind_document(inquiry, found))
     else:
         put(_page(inquiry, found, width, in_color=in_color))
     return int(inquiry.second is None)
-
-
-def _may(question: Question) -> bool:
-    """What is answered on the terminal; no without one."""
-    if sys.stdin is None or not sys.stdin.isatty() or sys.stderr is None:
-        return False
-    sys.stderr.write("\n".join((*question.sentences, question.warning)) + "\nAsk it? (yes, no) ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
 def _page(inquiry: Inquiry, found: Findings, width: int, *, in_color: bool) -> str:

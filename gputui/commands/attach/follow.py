@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection
@@ -15,7 +14,7 @@ from gputui.explain.moment.disconnects import sentence
 from gputui.model.attached.moment import TargetMoment
 from gputui.model.attached.timeline import Timeline
 from gputui.model.machine.snapshot import Attention
-from gputui.output import has_reader, narrate, put
+from gputui.output import has_reader, narrate, put, put_document
 from gputui.settings import Settings
 from gputui.sources.probe.feed import feed_opener
 from gputui.sources.probe.recorder import NO_RECORDER, Recorder
@@ -51,8 +50,7 @@ def follow_in_documents(where: Here, pids: list[int], settings: Settings, record
         timeline.add(moment)
         if moment.look_time and moment.look_time != printed.get(moment.pid):
             printed[moment.pid] = moment.look_time
-            document = attach_document(moment, timeline)
-            put(json.dumps(document, allow_nan=False) + "\n")
+            put_document(attach_document(moment, timeline))
 
     try:
         return _follow(where, pids, settings, show, recorder)

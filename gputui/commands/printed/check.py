@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from textwrap import wrap
 
+from gputui.commands.printed.page import paragraphs
 from gputui.commands.printed.whatif import table
 from gputui.explain.check.checked import Checked
 from gputui.explain.check.peak import Holder, Peak
@@ -28,11 +28,7 @@ def sentences_of(check: Checked) -> list[str]:
 
 def check_report(check: Checked, width: int) -> str:
     """Lines of text: what was found, then a table of what holds the peak."""
-    lines = [
-        line
-        for text in sentences_of(check)
-        for line in wrap(text, width, subsequent_indent="  ", break_on_hyphens=False)
-    ]
+    lines = paragraphs(sentences_of(check), width)
     peak = check.peak
     lines += ["", f"Allocated at the peak: {format_bytes(peak.allocated_bytes)}"]
     lines += [cut(_row(peak, group, size_bytes), width) for group, size_bytes in _groups(peak)]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from textwrap import wrap
 
+from gputui.commands.printed.page import paragraphs
 from gputui.commands.printed.whatif import table
 from gputui.explain.serving.ahead.estimates import Between
 from gputui.explain.serving.ahead.start import Start, Verdict
@@ -30,7 +30,7 @@ ESTIMATED = "estimated"
 
 def serving_report(start: Start, others: Sequence[tuple[str, Start]], width: int) -> str:
     """Lines of text."""
-    lines = _wrapped((headline(start), error_words(start), length_words(start)), width)
+    lines = paragraphs((headline(start), error_words(start), length_words(start)), width)
     total = start.device.total_bytes
     lines += [
         "",
@@ -39,17 +39,8 @@ def serving_report(start: Start, others: Sequence[tuple[str, Start]], width: int
     lines += [cut(f"{size:>17}  {name:<17}  {note}".rstrip(), width) for size, name, note in _rows(start)]
     if others:
         lines += ["", *table(HEADINGS, (_other(words, other) for words, other in others), width)]
-    notes = _wrapped(doubts(start), width)
+    notes = paragraphs(doubts(start), width)
     return "\n".join(lines + (["", *notes] if notes else [])) + "\n"
-
-
-def _wrapped(sentences: Sequence[str], width: int) -> list[str]:
-    return [
-        line
-        for sentence in sentences
-        if sentence
-        for line in wrap(sentence, width, subsequent_indent="  ", break_on_hyphens=False)
-    ]
 
 
 def _rows(start: Start) -> list[tuple[str, str, str]]:

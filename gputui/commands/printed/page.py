@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterable
 
 from gputui.model.attached.finding import Finding
 from gputui.model.weight import Weight
@@ -54,3 +55,9 @@ class Page:
                 self.wrapped(sentence, "    ")
             if finding.remedy:
                 self.wrapped(finding.remedy, "  > ")
+
+
+def paragraphs(sentences: Iterable[str], width: int) -> list[str]:
+    """The lines of each sentence, the second and later ones indented; empty ones are left out."""
+    wrapped = (textwrap.wrap(each, width, subsequent_indent="  ", break_on_hyphens=False) for each in sentences)
+    return [line for lines in wrapped for line in lines]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from textwrap import wrap
 
+from gputui.commands.printed.page import paragraphs
 from gputui.explain.step.late import late_at_peak
 from gputui.explain.step.phases import Phase
 from gputui.explain.step.step import Grouping, Holders, Step
@@ -22,9 +23,7 @@ def step_report(step: Step, recorded: RecordedTraces, width: int) -> str:
     sentences = [_capital(headline(step)), _capital(largest_line(step)), _capital(extent(step))]
     sentences += filter(None, [cost_words(step, recorded)])
     sentences += [f"Lived longer than it had to: {late.words}" for late in late_at_peak(step)]
-    lines = [
-        line for sentence in sentences for line in wrap(sentence, width, subsequent_indent="  ", break_on_hyphens=False)
-    ]
+    lines = paragraphs(sentences, width)
     lines += ["", "Phases                events      peak   allocated at the end"]
     for run in step.phases_within():
         if run.phase is not Phase.UNKNOWN:

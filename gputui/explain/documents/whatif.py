@@ -34,7 +34,7 @@ def whatif_document(
 def _case(answer: Answer) -> dict[str, Any]:
     case = answer.case
     return {
-        "settings": dict(pairs(case.settings)),
+        "settings": pairs(case.settings),
         "changes": list(case.changes),
         "batch": case.batch[1] if case.batch else None,
         "device_memory_bytes": case.device_memory_bytes,

@@ -10,13 +10,13 @@ from gputui.explain.advice.allocator.expandable import caution, setting
 from gputui.explain.advice.held.keepers import EXCEPTIONS
 from gputui.explain.advice.thresholds import PART_BYTES
 from gputui.explain.failure.phase import is_in, running_functions
-from gputui.explain.memory.drivers import CONTEXT_BYTES
 from gputui.explain.owners.families import bytes_of, families
 from gputui.explain.owners.names import family, listed, place, singular
 from gputui.model.attached.analysis import Owner
 from gputui.model.attached.failure import Failure, Phase, Remedy
 from gputui.model.attached.moment import DeviceMoment, TargetMoment
 from gputui.model.attached.tensors import Category, Container, Keeper
+from gputui.model.machine.device import CONTEXT_BYTES
 from gputui.units import MIB, format_bytes
 
 ELEMENTS = 4

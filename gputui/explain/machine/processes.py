@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gputui.explain.machine import thresholds
 from gputui.explain.machine.scene import Holding, Scene, Sign, place
+from gputui.model.machine.device import CONTEXT_BYTES
 from gputui.model.machine.process import Process, ProcessState
 from gputui.model.machine.secrets import mask_command
 from gputui.model.reading import value_of
@@ -70,7 +71,7 @@ def foreign_contexts(scene: Scene) -> Iterator[Sign]:
         for use in process.uses:
             held_bytes = value_of(use.used_bytes) or 0
             other = homes.get((process.rank.launcher_pid if process.rank else None, use.device))
-            if use.device == home or not other or held_bytes >= thresholds.CONTEXT_BYTES or use.device not in devices:
+            if use.device == home or not other or held_bytes >= CONTEXT_BYTES or use.device not in devices:
                 continue
             rank, other_rank = (each.rank.rank if each.rank else 0 for each in (process, other))
             yield Sign(

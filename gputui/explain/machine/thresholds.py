@@ -30,8 +30,6 @@ UNACCOUNTED_BYTES = GIB
 """What the driver, a display or MIG keep is less. Meta's GCM takes 15 MiB, but only between two jobs."""
 UNACCOUNTED_AFTER_S = 60.0
 """nvidia-resiliency-ext gives a killed program 50 s to give its memory back."""
-CONTEXT_BYTES = GIB
-"""A CUDA context and its libraries take less: a process that holds more on a second device uses it."""
 
 UNDER_LOAD_PERCENT = 50
 """Utilisation from which on a PCIe link should have its full speed: it is slower on purpose while a GPU rests."""

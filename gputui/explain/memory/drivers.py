@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from gputui.model.attached.analysis import DriverFacts, Visitor
 from gputui.model.attached.target import Greeting, TorchDevice
-from gputui.model.machine.device import Device, DeviceLook
+from gputui.model.machine.device import CONTEXT_BYTES, Device, DeviceLook
 from gputui.model.reading import Absent, Reading, value_of
-from gputui.units import GIB, MIB
+from gputui.units import MIB
 
 DRIVER_BYTES = 64 * MIB
 """So much more than the only process has, NVML counts as used: 9 MB on an H200."""
 UNKNOWN_DEVICE = Absent("gputui cannot tell which physical device this is")
-CONTEXT_BYTES = 1 * GIB
-"""What a CUDA context and the handles of its libraries take at most."""
 NOT_LISTED = Absent("NVML does not list this process on the device (in a container, NVML reports the host's PIDs)")
 
 

@@ -1,4 +1,4 @@
-"""The largest allocation that would still succeed, and the error that a larger one would raise.
+"""The largest allocation that would still succeed.
 
 A request is rounded, then served from a free block of its stream and pool, else by asking the driver for a segment
 (or, with expandable segments, for the missing pages); before it fails, PyTorch releases its cache and tries again.
@@ -10,11 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gputui.explain.memory.release import DEFAULT_POOL, Ranges, free_runs
-from gputui.explain.memory.rounding import SMALL_REQUEST_BYTES, largest_segment, largest_within, segment_bytes
-from gputui.model.attached.allocator import AllocatorMap, AllocatorSettings, AllocatorStatistics, Segment
+from gputui.explain.memory.rounding import SMALL_REQUEST_BYTES, largest_segment, largest_within
+from gputui.model.attached.allocator import AllocatorMap, AllocatorSettings, Segment
 from gputui.model.attached.analysis import Release, Room
-from gputui.model.reading import Absent, Reading
-from gputui.units import GIB, KIB, MIB
 
 DEFAULT_STREAM = 0
 
@@ -30,15 +28,7 @@ class _Moment:
     total_bytes: int
 
 
-def room(
-    layout: AllocatorMap,
-    release: Release,
-    statistics: AllocatorStatistics,
-    *,
-    device_free_bytes: int,
-    device_total_bytes: int,
-    process_used_bytes: Reading[int],
-) -> Room:
+def room(layout: AllocatorMap, release: Release, *, device_free_bytes: int, device_total_bytes: int) -> Room:
     """The largest requests on the default stream and pools, if the process has no memory fraction set.
 
     `device_free_bytes` and `device_total_bytes` leave out what the driver reserves for itself, as cudaMemGetInfo does
@@ -50,13 +40,7 @@ def room(
     free_later = device_free_bytes + release.releasable_bytes
     now = _largest(_Moment(layout.settings, segments, None, device_free_bytes, device_total_bytes))
     later = max(now, _largest(_Moment(layout.settings, segments, released, free_later, device_total_bytes)))
-    failing_bytes = segment_bytes(layout.settings, later + 1)
-    error = (
-        f"CUDA out of memory. Tried to allocate {_pytorch_size(failing_bytes)}. GPU {release.device} has a total"
-        f" capacity of {_pytorch_size(device_total_bytes)} of which {_pytorch_size(free_later)} is free."
-        f"{_process_part(process_used_bytes, release)} {_pytorch_part(release, statistics)}"
-    )
-    return Room(release.device, now, later, error)
+    return Room(release.device, now, later)
 
 
 def _is_default(segment: Segment, device: int) -> bool:
@@ -115,30 +99,3 @@ def _last_run(moment: _Moment, segments: list[Segment]) -> tuple[int, int]:
         if start > segment.address:
             break
     return start, free_bytes
-
-
-def _process_part(process_used_bytes: Reading[int], release: Release) -> str:
-    if isinstance(process_used_bytes, Absent):
-        return ""
-    used = _pytorch_size(process_used_bytes - release.releasable_bytes)
-    return f" Including non-PyTorch memory, this process has {used} memory in use."
-
-
-def _pytorch_part(release: Release, statistics: AllocatorStatistics) -> str:
-    """In PyTorch's own words: what it calls allocated in private pools is the free memory in them."""
-    in_pools = release.composition.private_pool_free_bytes
-    allocated = statistics.allocated_bytes + in_pools
-    unallocated = statistics.reserved_bytes - release.releasable_bytes - allocated
-    pools = f", with {_pytorch_size(in_pools)} allocated in private pools (e.g., CUDA Graphs)" if in_pools else ""
-    return (
-        f"Of the allocated memory {_pytorch_size(allocated)} is allocated by PyTorch{pools},"
-        f" and {_pytorch_size(unallocated)} is reserved by PyTorch but unallocated."
-    )
-
-
-def _pytorch_size(count: int) -> str:
-    """A size as PyTorch's messages print it: two decimals, and the larger unit only above it."""
-    for step, unit in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
-        if count > step:
-            return f"{count / step:.2f} {unit}"
-    return f"{count} bytes"

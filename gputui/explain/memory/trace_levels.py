@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gputui.model.attached.trace import Trace
-from gputui.protocol.trace_events import ACTIONS
+from gputui.model.attached.trace import (
+    ALLOC,
+    FREE_REQUESTED,
+    SEGMENT_ALLOC,
+    SEGMENT_FREE,
+    SEGMENT_MAP,
+    SEGMENT_UNMAP,
+    Trace,
+)
 
-_CODES = {action: code for code, action in enumerate(ACTIONS)}
-_ALLOC, _FREE = _CODES["alloc"], _CODES["free_requested"]
-_SEGMENT_SIGNS = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
-_SIGNS = tuple(_SEGMENT_SIGNS.get(action, 0) for action in ACTIONS)
+GROWS = (SEGMENT_ALLOC, SEGMENT_MAP)
+SHRINKS = (SEGMENT_FREE, SEGMENT_UNMAP)
+"""The events after which more is reserved, and less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +36,17 @@ def levels_of(trace: Trace) -> TraceLevels:
     """The levels of a trace, in one pass."""
     reserved = peak_reserved = live = peak_live = 0
     for code, size_bytes in zip(trace.actions, trace.sizes_bytes, strict=True):
-        if code == _ALLOC:
+        if code == ALLOC:
             live += size_bytes
             peak_live = max(peak_live, live)
-        elif code == _FREE:
+        elif code == FREE_REQUESTED:
             live -= size_bytes
-        elif _SIGNS[code]:
-            reserved += _SIGNS[code] * size_bytes
+        elif grown := growth(code, size_bytes):
+            reserved += grown
             peak_reserved = max(peak_reserved, reserved)
     return TraceLevels(reserved, peak_reserved, live, peak_live)
+
+
+def growth(action: int, size_bytes: int) -> int:
+    """How much more is reserved after an event of a trace."""
+    return size_bytes if action in GROWS else -size_bytes if action in SHRINKS else 0

@@ -310,11 +310,4 @@ def _room(driver: DriverFacts, look: Look | None, layout: DeviceLayout | None) -
     free, used = driver.device_free_bytes, driver.device_used_bytes
     if look is None or look.map is None or layout is None or isinstance(free, Absent) or isinstance(used, Absent):
         return None
-    return room(
-        look.map,
-        layout.release,
-        layout.statistics,
-        device_free_bytes=free,
-        device_total_bytes=free + used,
-        process_used_bytes=driver.process_used_bytes,
-    )
+    return room(look.map, layout.release, device_free_bytes=free, device_total_bytes=free + used)

@@ -33,7 +33,7 @@ def case_of(line: str) -> Case:
         else:
             settings.append(word.strip(","))
     joined = ",".join(settings)
-    list(pairs(joined))  # raises UsageError
+    pairs(joined)  # raises UsageError
     parts = joined, label_of(changes), batch_label(batch) if batch else "", f"with {size} of memory" if size else ""
     return Case(
         ", ".join(part for part in parts if part),

@@ -6,7 +6,7 @@ import os
 import zlib
 from dataclasses import dataclass
 
-from gputui.inject.ways.machine_code import REPORT_AT, REPORT_BYTES, TEXT_AT
+from gputui.inject.ways.data_region import REPORT_AT, REPORT_BYTES, TEXT_AT
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _BOOTSTRAP = os.path.join(_HERE, "bootstrap.py")

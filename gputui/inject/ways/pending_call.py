@@ -16,8 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from gputui.inject.process.images import Memory
-from gputui.inject.ways import payload
-from gputui.inject.ways.machine_code import (
+from gputui.inject.ways import payload, x86_64
+from gputui.inject.ways.data_region import (
     ADD_PENDING_CALL,
     CODE,
     CODE_SIZE,
@@ -32,7 +32,6 @@ from gputui.inject.ways.machine_code import (
     STATE,
     TEXT,
     TEXT_AT,
-    Machine,
 )
 from gputui.inject.ways.ptrace import Stop, Thread
 
@@ -90,12 +89,12 @@ class Queued:
     stopped_s: float
 
 
-def queue(plan: Plan, machine: Machine, reached: Callable[[str], None]) -> Queued:
+def queue(plan: Plan, reached: Callable[[str], None]) -> Queued:
     """Take all steps, calling `reached` after each. Raises StepError, OSError, EndedError and TooLateError."""
     content = payload.for_memory(plan.linger_s)
-    data_bytes, code_bytes = _rounded(TEXT_AT + len(content.data)), _rounded(len(machine.queue))
+    data_bytes, code_bytes = _rounded(TEXT_AT + len(content.data)), _rounded(len(x86_64.QUEUE))
     with Memory(plan.pid, is_writable=True) as memory:
-        thread = Thread(plan.pid, machine)
+        thread = Thread(plan.pid)
         reached("seized")
         _stop(thread)
         began = time.perf_counter()
@@ -104,21 +103,21 @@ def queue(plan: Plan, machine: Machine, reached: Callable[[str], None]) -> Queue
             thread.let_go()
             raise StepError("stopped", "its Python is ending")
         registers = thread.registers()
-        frame = machine.frame_of(registers)
-        stack = registers[machine.stack] - machine.red_zone_bytes - len(frame)
+        frame = x86_64.frame_of(registers)
+        stack = registers[x86_64.STACK] - x86_64.RED_ZONE_BYTES - len(frame)
         memory.write(stack, frame)
-        thread.write_code(plan.unused_code, machine.map)
+        thread.write_code(plan.unused_code, x86_64.MAP)
         reached("written")
-        thread.set_registers(machine.start_of(registers, plan.unused_code, stack, data_bytes, code_bytes))
+        thread.set_registers(x86_64.start_of(registers, plan.unused_code, stack, data_bytes, code_bytes))
         reached("started")
-        data = _mapped(thread, machine, plan.unused_code)
-        code = _mapped(thread, machine, plan.unused_code)
+        data = _mapped(thread, plan.unused_code)
+        code = _mapped(thread, plan.unused_code)
         reached("mapped")
-        thread.write_code(code, machine.queue)
+        thread.write_code(code, x86_64.QUEUE)
         memory.write(data + 8, _header(plan, data, data_bytes, code, code_bytes, data + TEXT_AT + content.text_at)[8:])
         memory.write(data + TEXT_AT, content.data)
-        sleeps = machine.sleeps | machine.lock_waits if plan.is_in_lock else machine.sleeps
-        if machine.interrupted_call(registers) in sleeps:  # it may sleep for long, and a new thread can start at once
+        sleeps = x86_64.SLEEPS | x86_64.LOCK_WAITS if plan.is_in_lock else x86_64.SLEEPS
+        if x86_64.interrupted_call(registers) in sleeps:  # it may sleep for long, and a new thread can start at once
             memory.write(data + ADD_PENDING_CALL, struct.pack("<Q", plan.functions["PyThread_start_new_thread"]))
         reached("filled")
         memory.write(data + READY, struct.pack("<Q", 1))
@@ -126,8 +125,8 @@ def queue(plan: Plan, machine: Machine, reached: Callable[[str], None]) -> Queue
         thread.let_go()
         stopped_s = time.perf_counter() - began
         reached("released")
-        _erase(memory, plan, machine, data)
-    return Queued(data, code, registers[machine.instruction], stopped_s)
+        _erase(memory, plan, data)
+    return Queued(data, code, registers[x86_64.INSTRUCTION], stopped_s)
 
 
 def is_alive(lives: dict[int, int], memory: Memory) -> bool:
@@ -148,7 +147,7 @@ def _stop(thread: Thread) -> None:
         raise StepError("stopped", "signals or job control kept it from stopping")
 
 
-def _erase(memory: Memory, plan: Plan, machine: Machine, data: int) -> None:
+def _erase(memory: Memory, plan: Plan, data: int) -> None:
     """Erase the first piece of code once the thread has left it; it does no harm where that is not possible."""
     deadline = time.monotonic() + _ANSWER_WITHIN_S
     with suppress(OSError):  # the data region is gone: the thread has left long ago
@@ -157,36 +156,36 @@ def _erase(memory: Memory, plan: Plan, machine: Machine, data: int) -> None:
                 return
             time.sleep(_POLL_S)
     with suppress(OSError):  # some kernels let only a tracer write here
-        memory.write(plan.unused_code, bytes(len(machine.map)))
+        memory.write(plan.unused_code, bytes(len(x86_64.MAP)))
 
 
-def _mapped(thread: Thread, machine: Machine, code_at: int) -> int:
+def _mapped(thread: Thread, code_at: int) -> int:
     """The address that the next system call of our code returns; a signal handler may make others in between."""
     for _ in ("entered", "left"):
-        _to_own_call(thread, machine, code_at)
-    address = thread.registers()[machine.first_argument]
+        _to_own_call(thread, code_at)
+    address = thread.registers()[x86_64.RESULT]
     number = (1 << 64) - address
-    if address == machine.mmap_number:  # no result: a filter (seccomp) answers with a signal, which comes next
+    if address == x86_64.MMAP_NUMBER:  # no result: a filter (seccomp) answers with a signal, which comes next
         number = errno.EPERM
         thread.to_next_system_call()
         if thread.wait(_ANSWER_WITHIN_S) is Stop.SIGNAL and thread.signal == signal.SIGSYS:
             thread.signal = 0
-            thread.set_registers({**thread.registers(), machine.first_argument: (1 << 64) - number})
+            thread.set_registers({**thread.registers(), x86_64.RESULT: (1 << 64) - number})
     elif address < _ERRORS_FROM:
         return address
     thread.let_go()
     raise StepError("mapped", f"mmap: {os.strerror(number)}", number)
 
 
-def _to_own_call(thread: Thread, machine: Machine, code_at: int) -> None:
+def _to_own_call(thread: Thread, code_at: int) -> None:
     """Let it run to the beginning or the end of a system call of our code."""
     while True:
         thread.to_next_system_call()
         stop = thread.wait(_ANSWER_WITHIN_S)
         if stop is Stop.SYSTEM_CALL:
             registers = thread.registers()
-            is_ours = code_at <= registers[machine.instruction] <= code_at + len(machine.map)
-            if is_ours and registers[machine.system_call] == machine.mmap_number:
+            is_ours = code_at <= registers[x86_64.INSTRUCTION] <= code_at + len(x86_64.MAP)
+            if is_ours and registers[x86_64.SYSTEM_CALL] == x86_64.MMAP_NUMBER:
                 return
         elif stop is not Stop.SIGNAL:
             thread.let_go()

@@ -9,7 +9,7 @@ import struct
 from enum import IntEnum
 from typing import NoReturn
 
-from gputui.inject.ways.machine_code import Machine
+from gputui.inject.ways.x86_64 import REGISTERS
 
 _GETREGSET, _SETREGSET = 0x4204, 0x4205
 _SEIZE, _INTERRUPT = 0x4206, 0x4207
@@ -53,9 +53,8 @@ class TooLateError(Exception):
 class Thread:
     """A seized thread. It is let go when this process ends, whatever state it is in."""
 
-    def __init__(self, tid: int, machine: Machine) -> None:
+    def __init__(self, tid: int) -> None:
         self.tid = tid
-        self._machine = machine
         self.signal = 0
         """The signal with which it stopped, to be passed on."""
         self._call(_SEIZE, 0, _TRACE_SYSTEM_CALLS)
@@ -76,16 +75,16 @@ class Thread:
 
     def registers(self) -> dict[str, int]:
         """The general-purpose registers by name."""
-        size = 8 * len(self._machine.registers)
+        size = 8 * len(REGISTERS)
         buffer = ctypes.create_string_buffer(size)
         vector = Vector(ctypes.addressof(buffer), size)
         self._call(_GETREGSET, _GENERAL_REGISTERS, ctypes.addressof(vector))
-        words = struct.unpack(f"<{len(self._machine.registers)}Q", buffer.raw)
-        return dict(zip(self._machine.registers, words, strict=True))
+        words = struct.unpack(f"<{len(REGISTERS)}Q", buffer.raw)
+        return dict(zip(REGISTERS, words, strict=True))
 
     def set_registers(self, registers: dict[str, int]) -> None:
         """Set all of them in one call, so that there is no state in between."""
-        words = [registers[name] for name in self._machine.registers]
+        words = [registers[name] for name in REGISTERS]
         buffer = ctypes.create_string_buffer(struct.pack(f"<{len(words)}Q", *words), 8 * len(words))
         vector = Vector(ctypes.addressof(buffer), 8 * len(words))
         self._call(_SETREGSET, _GENERAL_REGISTERS, ctypes.addressof(vector))

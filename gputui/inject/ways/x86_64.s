@@ -1,10 +1,10 @@
-# What the stopped thread runs, for `python -m tests.inject.assemble`, which writes its bytes into machine_code.py.
+# What the stopped thread runs, for `python -m tests.inject.assemble`, which writes its bytes into x86_64.py.
 #
 # Every piece leaves the thread as it was, without help from outside: the tracer only starts it, so the program goes on
 # unharmed if the tracer dies at any moment. The thread's registers lie on its own stack, below the red zone.
 .intel_syntax noprefix
 
-# The data region, in r12: see machine_code.py.
+# The data region, in r12: see data_region.py.
 .set READY, 0x00
 .set STATE, 0x08
 .set PID, 0x10

@@ -133,13 +133,12 @@ class Room:
     """The largest tensor (in bytes) that could be allocated on the default stream.
 
     `now_bytes`: as it is; `after_release_bytes`: after releasing the cache, which PyTorch does by itself before it
-    fails. `next_error` is the error message that a larger request would raise.
+    fails.
     """
 
     device: int
     now_bytes: int
     after_release_bytes: int
-    next_error: str
 
 
 @dataclass(frozen=True, slots=True)

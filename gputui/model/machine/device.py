@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gputui.model.reading import NOT_LOOKED_AT, NOT_READ, Absent, Reading
+from gputui.units import GIB
+
+CONTEXT_BYTES = GIB
+"""What a CUDA context and the handles of its libraries take at most: a process that holds more uses the device."""
 
 
 class DeviceMemory(NamedTuple):

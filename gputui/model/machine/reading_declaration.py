@@ -71,7 +71,6 @@ def answered(text: str) -> Absent:
 class ReadingRow(NamedTuple):
     """A line of the device screen; `text` writes the value, by default in the reading's unit."""
 
-    group: str
     label: str
     text: Callable[[Any], Reading[str]] | None = None
 
@@ -105,7 +104,8 @@ class OverviewColumn(NamedTuple):
 class DeviceReading(NamedTuple):
     """One reading: `field` is its name in `Device`; it appears only in those places below that are set.
 
-    A value outside `can_be` is absent.
+    A value outside `can_be` is absent. `group` and `label` are those of its line on the device screen; a reading with
+    several lines has them in `rows`.
     `once_title` is the title of its column in `gputui --once`. `document` is its name in the once document, with a dot
     a name in an object; with `document_parts` it is an object of these attributes of the value, all null where it is
     absent. `of_instances` marks what NVML answers for a MIG instance too; the rest is measured for the whole GPU alone.
@@ -115,6 +115,8 @@ class DeviceReading(NamedTuple):
     cadence: Cadence
     unit: Unit
     can_be: Range
+    group: str = ""
+    label: str = ""
     rows: tuple[ReadingRow, ...] = ()
     graph: ReadingGraph | None = None
     column: OverviewColumn | None = None
@@ -122,6 +124,11 @@ class DeviceReading(NamedTuple):
     document: str = ""
     document_parts: tuple[str, ...] = ()
     of_instances: bool = False
+
+    @property
+    def lines(self) -> tuple[ReadingRow, ...]:
+        """Its lines on the device screen."""
+        return self.rows or ((ReadingRow(self.label),) if self.label else ())
 
     @property
     def series(self) -> str:
@@ -141,7 +148,7 @@ class DeviceReading(NamedTuple):
         return value if isinstance(value, Absent) or self.can_be(value) else answered(self.unit.text(value))
 
     def text(self, device: Device, row: ReadingRow | None = None) -> Reading[str]:
-        """The value in full, or as one of `rows` writes it."""
+        """The value in full, or as one of its lines has it."""
         value = getattr(device, self.field)
         write = (row and row.text) or self.unit.text
         return value if isinstance(value, Absent) else write(value)

@@ -51,7 +51,7 @@ class _Stacks:
 
 
 def describe_traces(traces: list[list[dict[str, Any]]], calls: list[list[int]] | None = None) -> dict[str, Any]:
-    """The traces as `gputui.sources.probe.step_message` reads them; empties the lists.
+    """The traces as `gputui.sources.probe.messages` reads them; empties the lists.
 
     `calls` are those of `empty_cache()`, for each device; None if they were not noted.
     """

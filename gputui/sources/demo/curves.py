@@ -12,8 +12,8 @@ Curve = Callable[[float], float]
 _PERIODS_S = (7.3, 19.1, 53.7)
 
 
-def noise(seed: int, name: str) -> Curve:
-    """Wanders between -1 and 1, differently for each name."""
+def noise(name: str, seed: int = 0) -> Curve:
+    """Wanders between -1 and 1, differently for each name and seed."""
     phases = [zlib.crc32(f"{seed} {name} {period}".encode()) / 2**32 * math.tau for period in _PERIODS_S]
     terms = tuple(zip(_PERIODS_S, phases, strict=True))
 

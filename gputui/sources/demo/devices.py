@@ -51,9 +51,9 @@ _NOT_WITH_MIG = Absent("not supported while MIG is enabled", AbsentKind.NOT_SUPP
 _NO_FAN = Absent("not supported by this device", AbsentKind.NOT_SUPPORTED)
 
 
-def look(seed: int, time_s: float, jobs: Sequence[Job]) -> DeviceLook:
+def look(time_s: float, jobs: Sequence[Job]) -> DeviceLook:
     """All devices at a moment, and what each job does on its own."""
-    boards = [_board(seed, index, time_s, [job for job in jobs if _board_of(job) == index]) for index in range(8)]
+    boards = [_board(index, time_s, [job for job in jobs if _board_of(job) == index]) for index in range(8)]
     instances = [_instance(place, time_s, jobs) for place in range(len(_INSTANCES))]
     return DeviceLook(
         driver=Driver(version="580.95.05", cuda_version="13.0"),
@@ -93,9 +93,9 @@ def _temperature_c(index: int, time_s: float, load: Curve) -> int:
     return round(25 + (index * 5) % 7 + 0.056 * sum(powers) / len(powers))
 
 
-def _board(seed: int, index: int, time_s: float, jobs: Sequence[Job]) -> Device:
+def _board(index: int, time_s: float, jobs: Sequence[Job]) -> Device:
     load = _load(jobs)
-    busy, wander = load(time_s), noise(seed, f"board {index}")(time_s)
+    busy, wander = load(time_s), noise(f"board {index}")(time_s)
     wanted_w = _wanted_power_w(index, busy)
     power_w = min(_LIMIT_W - 0.4 + 0.3 * wander, wanted_w + 4 * wander)
     is_capped, is_idle, has_mig = wanted_w > _LIMIT_W, busy < 0.01, index == _MIG_PARENT

@@ -229,7 +229,7 @@ class DemoAnswers:
 def _curve(gpu: _Gpu) -> Curve:
     if not gpu.job.busy or (gpu.job is _JOBS[0] and gpu.rank == _IDLE_RANK):
         return constant(0.0)
-    curve, later_s = training(gpu.job.busy, noise(gpu.rank, gpu.job.name)), _APART_S * gpu.job.gpus
+    curve, later_s = training(gpu.job.busy, noise(gpu.job.name, gpu.rank)), _APART_S * gpu.job.gpus
     return lambda time_s: curve(time_s + later_s)
 
 

@@ -16,12 +16,12 @@ _SYSTEM_BYTES = 61 * GIB
 _UPTIME_S = 31 * 86400.0
 
 
-def look(seed: int, time_s: float, jobs: Sequence[Job]) -> Host:
+def look(time_s: float, jobs: Sequence[Job]) -> Host:
     """The host at a moment: CPU, memory and disk follow from the jobs."""
-    wander = noise(seed, "host")
+    wander = noise("host")
     training = sum(job.load(time_s) * max(1, job.workers) for job in jobs)
     worked = sum(job.cpu_percent(time_s) + 61 * job.workers * job.load(time_s) for job in jobs)
-    cores = tuple(_core_percent(seed, core, time_s, worked) for core in range(_CORES))
+    cores = tuple(_core_percent(core, time_s, worked) for core in range(_CORES))
     shared = int((46 + 3 * wander(time_s)) * GIB)
     used = _SYSTEM_BYTES + shared + int(sum(job.rss_gib + job.workers * job.worker_gib for job in jobs) * GIB)
     busy_cores = sum(cores) / 100
@@ -47,8 +47,8 @@ def look(seed: int, time_s: float, jobs: Sequence[Job]) -> Host:
     )
 
 
-def _core_percent(seed: int, core: int, time_s: float, worked_percent: float) -> float:
+def _core_percent(core: int, time_s: float, worked_percent: float) -> float:
     """The work fills the cores from the first on, with some noise."""
     share = worked_percent - 85.0 * core
     base = 88.0 if share > 85 else max(2.0, share)
-    return round(max(0.0, min(100.0, base + 8 * noise(seed, f"core {core}")(time_s))), 1)
+    return round(max(0.0, min(100.0, base + 8 * noise(f"core {core}")(time_s))), 1)

@@ -75,9 +75,9 @@ HIDDEN_GIB = {"GPU-4": 0.62, "GPU-7": 0.17}
 """Memory that no listed process holds: of a process in a container, and of MIG itself."""
 
 
-def jobs(seed: int, time_s: float) -> list[Job]:
+def jobs(time_s: float) -> list[Job]:
     """The jobs that run at `time_s`."""
-    return [*_ranks(seed), *_others(seed), *_evaluation(seed, time_s)]
+    return [*_ranks(), *_others(), *_evaluation(time_s)]
 
 
 def example(number: int, command: str, memory_gib: float) -> Job:
@@ -99,9 +99,9 @@ def example(number: int, command: str, memory_gib: float) -> Job:
     )
 
 
-def _ranks(seed: int) -> Iterator[Job]:
+def _ranks() -> Iterator[Job]:
     for rank, pid in enumerate(RANKS):
-        wander = noise(seed, f"rank {rank}")
+        wander = noise(f"rank {rank}")
         yield Job(
             pid=pid,
             parent_pid=TORCHRUN,
@@ -121,8 +121,8 @@ def _ranks(seed: int) -> Iterator[Job]:
         )
 
 
-def _others(seed: int) -> Iterator[Job]:
-    wander = noise(seed, "others")
+def _others() -> Iterator[Job]:
+    wander = noise("others")
     yield Job(
         pid=FINETUNE,
         parent_pid=SHELL,
@@ -147,9 +147,9 @@ def _others(seed: int) -> Iterator[Job]:
         command="python3 -m vllm.entrypoints.openai.api_server --model llama-3.1-8b-instruct --port 8000",
         device="GPU-5",
         memory_gib=constant(71.7),
-        load=bursts(0.72, noise(seed, "requests")),
+        load=bursts(0.72, noise("requests")),
         age_s=12 * 86400 + 3 * 3600,
-        cpu_percent=around(34, 25, noise(seed, "requests")),
+        cpu_percent=around(34, 25, noise("requests")),
         rss_gib=6.3,
         threads=178,
         waiting_for=EVENTS,
@@ -198,11 +198,11 @@ def _others(seed: int) -> Iterator[Job]:
     )
 
 
-def _evaluation(seed: int, time_s: float) -> Iterator[Job]:
+def _evaluation(time_s: float) -> Iterator[Job]:
     run, second = divmod(time_s, _EVALUATION_EVERY_S)
     if not _EVALUATION_FROM_S <= second < _EVALUATION_GONE_S:
         return
-    wander = noise(seed, "evaluation")
+    wander = noise("evaluation")
     is_over = second >= _EVALUATION_TO_S
     loaded = min(1.0, (second - _EVALUATION_FROM_S) / 12)
     yield Job(

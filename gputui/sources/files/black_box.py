@@ -23,8 +23,7 @@ from gputui.protocol.frames import MAX_REPLY_BYTES, FrameError, Unpacker
 from gputui.protocol.frames import decode as message_in
 from gputui.regular_files import open_regular
 from gputui.sources.probe.decode import DecodeError, decode
-from gputui.sources.probe.messages import message_of
-from gputui.sources.probe.step_message import traces_in
+from gputui.sources.probe.messages import message_of, traces_in
 
 KIND = "black box"
 LONGEST_FIRST_LINE = 64

@@ -26,8 +26,8 @@ Handle = object
 Raw: TypeAlias = Any
 """What nvidia-ml-py returns: numbers, strings and structures without types."""
 
-_NEEDED = ("NVMLError", "nvmlLib", "nvmlMemory_v2", "nvmlDeviceGetComputeRunningProcesses_v3")
-"""Names that nvidia-ml-py has since 12.535, and that other packages with a module `pynvml` lack."""
+_NEEDED = ("NVMLError", "nvmlLib", "nvmlMemory_v2", "c_nvmlProcessInfo_v2_t")
+"""Names that nvidia-ml-py has since 12.535.108, and that other packages with a module `pynvml` lack."""
 
 _WITNESSES = ("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetPowerUsage")
 """Calls that reach the kernel driver; the second is made where the first is the one in doubt."""
@@ -105,5 +105,5 @@ def _binding() -> ModuleType:
     if all(hasattr(module, name) for name in _NEEDED):
         return module
     where = module.__file__ or "an unknown place"
-    cause = f"The Python module pynvml at {where} does not belong to nvidia-ml-py 12.535 or newer."
+    cause = f"The Python module pynvml at {where} does not belong to nvidia-ml-py 12.535.108 or newer."
     raise NvmlUnusableError(cause, _REPAIR)

@@ -24,23 +24,6 @@ class _FirstProcessInfo(Structure):
     gpuInstanceId = computeInstanceId = 2**32 - 1  # noqa: N815 - NVML's names
 
 
-class _ProcessInfo(Structure):
-    _fields_ = (
-        ("pid", c_uint),
-        ("usedGpuMemory", c_ulonglong),
-        ("gpuInstanceId", c_uint),
-        ("computeInstanceId", c_uint),
-    )
-
-
-class _Sample(Structure):
-    _fields_ = (
-        ("pid", c_uint),
-        ("timeStamp", c_ulonglong),
-        *((name, c_uint) for name in ("smUtil", "memUtil", "encUtil", "decUtil")),
-    )
-
-
 def _checked(module: ModuleType, code: int) -> None:
     if code:
         raise module.NVMLError(code)
@@ -85,14 +68,16 @@ def _check_count(count: int) -> None:
         raise TooManyError(count)
 
 
-def _processes(name: str, entry: type[Structure], module: ModuleType, device: object) -> Sequence[Any]:
+def _processes(name: str, module: ModuleType, device: object) -> Sequence[Any]:
     function = _function(module, name)
+    entry = module.c_nvmlProcessInfo_v2_t if name.endswith(("_v2", "_v3")) else _FirstProcessInfo
     return _entries(module, entry, lambda count, room: function(device, count, room))
 
 
 def _samples(module: ModuleType, device: object, since_us: int) -> Sequence[Any]:
     function = _function(module, "nvmlDeviceGetProcessUtilization")
-    return _entries(module, _Sample, lambda count, room: function(device, room, count, c_ulonglong(since_us)))
+    entry = module.c_nvmlProcessUtilizationSample_t
+    return _entries(module, entry, lambda count, room: function(device, room, count, c_ulonglong(since_us)))
 
 
 def _retired_pages(module: ModuleType, device: object, cause: int) -> int:
@@ -136,7 +121,7 @@ RAW_CALLS: dict[str, Callable[..., Any]] = {
     "nvmlDeviceGetProcessUtilization": _samples,
     "nvmlDeviceGetRetiredPages": _retired_pages,
     "nvmlGpmMetrics": _gpm_metrics,
-    **{name + end: partial(_processes, name + end, _ProcessInfo) for name in _LISTS for end in ("_v2", "_v3")},
-    **{f"{name}_v1": partial(_processes, name, _FirstProcessInfo) for name in _LISTS},
+    **{name + end: partial(_processes, name + end) for name in _LISTS for end in ("_v2", "_v3")},
+    **{f"{name}_v1": partial(_processes, name) for name in _LISTS},
 }
 """By the names under which `calls` and `processes` ask for them."""

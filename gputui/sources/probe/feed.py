@@ -20,7 +20,6 @@ from gputui.protocol.pauses import AUTOMATIC_S
 from gputui.sources.probe.client import ProbeClient, ProbeError
 from gputui.sources.probe.garbage import GarbageSearch
 from gputui.sources.probe.recorder import NO_RECORDER, Recorder
-from gputui.sources.probe.shared_pace import SharedPace
 from gputui.sources.procfs import ProcFs
 
 Listener = Callable[[TargetMoment], None]
@@ -40,6 +39,31 @@ GARBAGE_EVERY_S = 60.0
 
 PATIENCE_S = 0.2
 """How long a screen's request may wait for the thread, which meanwhile waits for a message."""
+
+SHARE = 0.25
+"""Of a processor here, for reading the looks of all processes together."""
+
+
+class SharedPace:
+    """Shared by the feeds of a viewer: how many read a probe, and how long each leaves between two looks."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._feeds = 0
+
+    def join(self) -> None:
+        """One more feed reads."""
+        with self._lock:
+            self._feeds += 1
+
+    def leave(self) -> None:
+        """One feed has ended."""
+        with self._lock:
+            self._feeds -= 1
+
+    def rest_s(self, processor_s: float) -> float:
+        """How long a feed waits after a look that took so much processor time here; alone, it need not."""
+        return processor_s * self._feeds / SHARE if self._feeds > 1 else 0.0
 
 
 class TargetFeed:

@@ -170,9 +170,7 @@ def _folders_of(pid: int, status: Status) -> Iterator[tuple[str, int]]:
     """
     runtime_dir = _environment_of(pid).get("XDG_RUNTIME_DIR")
     for owner in dict.fromkeys((status.uid, os.geteuid())):
-        uid = _uid_inside(pid, owner)
-        folders = [places.folder_of(uid, base) for base in (runtime_dir, f"/run/user/{uid}", None)]
-        for folder in dict.fromkeys((*folders, places.folder_in_memory(uid))):
+        for folder in places.folders_of(_uid_inside(pid, owner), runtime_dir):
             yield folder, owner
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from gputui.inject.process import interpreter
 from gputui.inject.process.images import Mapping, Memory, mappings
 from gputui.inject.process.python_frames import PythonFrame, frames_of_main_thread
-from gputui.inject.ways.machine_code import MACHINES
+from gputui.inject.ways import x86_64
 from gputui.sources.processes.waiting import waiting_for
 from gputui.sources.procfs import MalformedError, ProcFs
 
@@ -75,15 +75,15 @@ def wait_of_main_thread(pid: int) -> Wait | None:
     None if the main thread does not wait, or for a lock of other code. Two equal ones say that it has not moved in
     between.
     """
-    machine, proc = MACHINES.get(os.uname().machine), ProcFs()
+    proc = ProcFs()
     try:
         status = Path(f"/proc/{pid}/task/{pid}/status").read_bytes()
         system_call = proc.system_call(pid)
     except (OSError, MalformedError):
         return None
-    if machine is None or system_call is None or system_call.number not in machine.sleeps | machine.lock_waits:
+    if not x86_64.IS_HERE or system_call is None or system_call.number not in x86_64.SLEEPS | x86_64.LOCK_WAITS:
         return None
-    is_for_lock = system_call.number in machine.lock_waits
+    is_for_lock = system_call.number in x86_64.LOCK_WAITS
     if is_for_lock and not _waits_in_python(proc, pid):
         return None
     switches = tuple(line for line in status.splitlines() if b"ctxt_switches" in line)

@@ -11,10 +11,8 @@ class ProbePresence:
     """The sockets of this user's probes; that of a dead process counts until its file is removed."""
 
     def __init__(self) -> None:
-        self._uid = uid = os.geteuid()
-        runtime_dirs = (os.environ.get("XDG_RUNTIME_DIR"), f"/run/user/{uid}", None)
-        folders = [places.folder_of(uid, base) for base in runtime_dirs]
-        self._folders = tuple(dict.fromkeys((*folders, places.folder_in_memory(uid))))
+        self._uid = os.geteuid()
+        self._folders = places.folders_of(self._uid, os.environ.get("XDG_RUNTIME_DIR"))
         self._changed: tuple[int, ...] = ()
         self._pids: frozenset[int] = frozenset()
 

@@ -69,15 +69,10 @@ def _remove_if_unheard(folder: ForeignFolder, name: str, path: str) -> None:
 def usual_folders() -> list[tuple[str, int]]:
     """The folders with sockets, each with the user who must own it: this user's, for root those of all users."""
     own = os.geteuid()
-    folders = dict.fromkeys(_of_user(own, os.environ.get("XDG_RUNTIME_DIR")), own)
+    folders = dict.fromkeys(places.folders_of(own, os.environ.get("XDG_RUNTIME_DIR")), own)
     for uid in _users_with_processes() if own == 0 else ():
-        folders |= dict.fromkeys(_of_user(uid, None), uid)
+        folders |= dict.fromkeys(places.folders_of(uid, None), uid)
     return list(folders.items())
-
-
-def _of_user(uid: int, runtime_dir: str | None) -> list[str]:
-    folders = [places.folder_of(uid, base) for base in (runtime_dir, f"/run/user/{uid}", None)]
-    return [*folders, places.folder_in_memory(uid)]
 
 
 def _users_with_processes() -> set[int]:

@@ -4,19 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import Protocol
 
 from gputui.model.reading import Reading
 from gputui.sources.procfs import SECOND_LOOK
 from gputui.sources.procfs_formats import Stat
-
-
-class Shares(Protocol):
-    """Computes CPU percentages."""
-
-    def look(self, stats: Iterable[Stat]) -> dict[int, Reading[float]]:
-        """Percent of one core by PID."""
-        ...
 
 
 class MeanShares:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from gputui.model.machine.process import Identity, ProcessDetails, TreeEntry
 from gputui.model.reading import NOT_READ, Absent, Reading
@@ -139,20 +139,10 @@ class DetailsReader:
         return f"[{stat.name}]" if isinstance(text, Absent) else text
 
 
+_READINGS = tuple(name for name, value in ProcessDetails._field_defaults.items() if value is NOT_READ)
+
+
 def without_process(identity: Identity, why: Absent) -> ProcessDetails:
     """The details of a process that is gone: every field is absent."""
-    return ProcessDetails(
-        identity=identity,
-        environment=why,
-        working_directory=why,
-        executable=why,
-        command_line=why,
-        waiting_for=why,
-        threads=why,
-        open_files=why,
-        pss_bytes=why,
-        shared_bytes=why,
-        swap_bytes=why,
-        read_bytes_per_s=why,
-        write_bytes_per_s=why,
-    )
+    readings: dict[str, Any] = dict.fromkeys(_READINGS, why)
+    return ProcessDetails(identity, **readings)

@@ -6,13 +6,13 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gputui.model.machine.device import Device, DeviceLook, DeviceUse
 from gputui.model.machine.owner import Owner
 from gputui.model.machine.process import Identity, Process, ProcessDetails, ProcessLook, ProcessState, Rank
 from gputui.model.reading import NOT_READ, Absent, Reading
-from gputui.sources.processes.cpu import CpuShares, Shares
+from gputui.sources.processes.cpu import CpuShares, MeanShares
 from gputui.sources.processes.descriptions import Description, Descriptions
 from gputui.sources.processes.family import Family, WorkerPids, sum_of
 from gputui.sources.processes.namespace import Namespace, Strangers
@@ -45,6 +45,9 @@ _OUTSIDE = {
 """What to do about processes that the list can say little of."""
 
 
+_READINGS = tuple(name for name, value in Process._field_defaults.items() if value is NOT_READ)
+
+
 class _HostLook(NamedTuple):
     """What the host knows about the GPU processes and their workers at one look."""
 
@@ -71,7 +74,7 @@ class ProcessSource:
         proc: str | os.PathLike[str] = "/proc",
         pids_with_probes: Callable[[], frozenset[int]] = frozenset,
         *,
-        cpu: Shares | None = None,
+        cpu: CpuShares | MeanShares | None = None,
         in_private_namespace: bool | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -196,18 +199,10 @@ class ProcessSource:
         else:
             state = ProcessState.VANISHED
         why = unreadable or _MISSING[state]
-        is_known = last is not None and state in (ProcessState.VANISHED, ProcessState.UNREADABLE)
-        return Process(
-            identity=last.identity if last and is_known else Identity(pid, None),
-            state=state,
-            uses=uses,
-            user=last.user if last and is_known else why,
-            command=last.command if last and is_known else why,
-            cpu_percent=why,
-            rss_bytes=why,
-            pss_bytes=why,
-            owner=last.owner if last and is_known else why,
-        )
+        process = _without_readings(Identity(pid, None), state, uses, why)
+        if last is None or state not in (ProcessState.VANISHED, ProcessState.UNREADABLE):
+            return process
+        return process._replace(identity=last.identity, user=last.user, command=last.command, owner=last.owner)
 
 
 def _subjects(
@@ -233,18 +228,13 @@ def _names_on_node(device: Device) -> tuple[str, ...]:
 
 def _contained(number: int, use: DeviceUse) -> Process:
     """A process that NVML lists under PID 0."""
-    why = _MISSING[ProcessState.CONTAINED]
-    return Process(
-        identity=Identity(0, None, number),
-        state=ProcessState.CONTAINED,
-        uses=(use,),
-        user=why,
-        command=why,
-        cpu_percent=why,
-        rss_bytes=why,
-        pss_bytes=why,
-        owner=why,
-    )
+    state = ProcessState.CONTAINED
+    return _without_readings(Identity(0, None, number), state, (use,), _MISSING[state])
+
+
+def _without_readings(identity: Identity, state: ProcessState, uses: tuple[DeviceUse, ...], why: Absent) -> Process:
+    readings: dict[str, Any] = dict.fromkeys(_READINGS, why)
+    return Process(identity, state, uses, **readings)
 
 
 def _problem(processes: tuple[Process, ...]) -> str | None:

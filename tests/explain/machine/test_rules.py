@@ -13,9 +13,9 @@ from gputui.model.machine.device import DeviceLook, Lost, NvLinks, PcieLink, Rem
 from gputui.model.machine.host import HostMemory, Space
 from gputui.model.machine.owner import Owner
 from gputui.model.machine.process import Identity, Process, ProcessState, Rank, Unattributed
-from gputui.model.machine.snapshot import Snapshot
+from gputui.model.machine.snapshot import Attention, Snapshot
 from gputui.model.reading import Absent
-from gputui.sources.demo import DemoSource
+from gputui.sources.demo_machine import DemoMachine
 from gputui.units import GIB, MIB
 from tests.explain.machine.scenes import Machine
 from tests.ui import scenes
@@ -276,11 +276,9 @@ def test_a_single_look_tells_what_a_minute_would_confirm() -> None:
 
 def test_nothing_is_wrong_with_the_demonstration_in_ten_minutes() -> None:
     machine = Machine()
-    source = DemoSource(clock=lambda: machine.now)
+    demo = DemoMachine(clock=lambda: machine.now)
     for _ in range(300):
-        devices, around, processes = source.read()
-        snapshot = Snapshot(devices=devices, host=around, processes=processes)
-        assert machine.pass_time(2, snapshot) == ()
+        assert machine.pass_time(2, demo.look(Attention(), 2.0)) == ()
 
 
 def test_an_identity_is_what_enter_goes_to() -> None:

@@ -7,9 +7,8 @@ import pytest
 from gputui.explain.memory.release import predict_device
 from gputui.explain.memory.room import room
 from gputui.explain.memory.rounding import largest_within, rounded_bytes, segment_bytes
-from gputui.model.reading import Absent
 from gputui.units import GIB, KIB, MIB
-from tests.explain.maps import BASE, layout, segment, settings, statistics
+from tests.explain.maps import BASE, layout, segment, settings
 
 SIXTEEN_OF_FOUR = (4,) * 16
 ROUNDED = {
@@ -50,10 +49,7 @@ def test_a_segment_is_larger_than_the_request(asked, expected):
 
 def find(*segments, free: float = 0, **keywords):
     made = layout(*segments, **keywords)
-    return room(
-        made, predict_device(made, 0), statistics(made),
-        device_free_bytes=int(free * MIB), device_total_bytes=80 * GIB, process_used_bytes=Absent("no permission"),
-    )  # fmt: skip
+    return room(made, predict_device(made, 0), device_free_bytes=int(free * MIB), device_total_bytes=80 * GIB)
 
 
 # name: segments, MiB free on the device, map's keywords, (MiB now, MiB after a release)
@@ -88,12 +84,3 @@ ROOM = {
 def test_the_largest_request(segments, free, keywords, expected):
     room = find(*segments, free=free, **keywords)
     assert (room.now_bytes / MIB, room.after_release_bytes / MIB) == expected
-
-
-def test_the_predicted_error_reads_like_pytorchs_own():
-    room = find(segment(("live", 10), ("free", 60)), segment(("free", 34), pool_id=(0, 1), address=1 << 40), free=8)
-    assert room.next_error == (
-        "CUDA out of memory. Tried to allocate 62.00 MiB. GPU 0 has a total capacity of 80.00 GiB of which 8.00 MiB is"
-        " free. Of the allocated memory 44.00 MiB is allocated by PyTorch, with 34.00 MiB allocated in private pools"
-        " (e.g., CUDA Graphs), and 60.00 MiB is reserved by PyTorch but unallocated."
-    )

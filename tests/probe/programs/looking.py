@@ -9,17 +9,8 @@ from typing import Any
 import torch
 
 from gputui.explain.memory.release import predict_device
-from gputui.model.attached.allocator import (
-    AllocatorMap,
-    AllocatorSettings,
-    AllocatorStatistics,
-    Block,
-    BlockState,
-    PrivatePool,
-    Segment,
-)
+from gputui.model.attached.allocator import AllocatorMap
 from gputui.model.attached.analysis import Release
-from gputui.model.reading import Problem
 from gputui.probe.allocator.allocator import read_statistics, take_map
 from gputui.probe.allocator.blockmap import describe_map
 from gputui.probe.allocator.pools import PoolWatch
@@ -30,26 +21,7 @@ WATCH = PoolWatch()
 
 
 def as_map(fields: dict[str, Any]) -> AllocatorMap:
-    return AllocatorMap(
-        segments=tuple(_segment(entry) for entry in fields["segments"]),
-        private_pools=tuple(
-            PrivatePool(**entry | {"pool_id": tuple(entry["pool_id"])}) for entry in fields["private_pools"]
-        ),
-        routed_devices=tuple(fields["routed_devices"]),
-        settings=_settings(fields["settings"]),
-        problems=tuple(decode(Problem, problem) for problem in fields["problems"]),
-        unsure_devices=tuple(fields["unsure_devices"]),
-    )
-
-
-def _settings(fields: dict[str, Any]) -> AllocatorSettings:
-    pairs = tuple(tuple(pair) for pair in fields["values"])
-    return AllocatorSettings(**fields | {"values": pairs, "roundup_divisions": tuple(fields["roundup_divisions"])})
-
-
-def _segment(entry: dict[str, Any]) -> Segment:
-    blocks = tuple(Block(**block | {"state": BlockState(block["state"])}) for block in entry["blocks"])
-    return Segment(**entry | {"pool_id": tuple(entry["pool_id"]), "blocks": blocks})
+    return decode(AllocatorMap, json.loads(json.dumps(fields)))
 
 
 def read_map(*, may_walk: bool = True) -> dict[str, Any] | None:
@@ -67,10 +39,6 @@ def release(device: int = 0) -> Release:
 
 def statistics(device: int = 0) -> dict[str, int]:
     return read_statistics(torch)[device]
-
-
-def as_statistics(device: int = 0) -> AllocatorStatistics:
-    return AllocatorStatistics(**statistics(device))
 
 
 def driver_free(device: int) -> int:

@@ -11,12 +11,12 @@ import pytest
 from gputui.commands.monitor import feeds_or_demo
 from gputui.settings import Settings
 from gputui.sources.demo.scenario import FINETUNE, RANKS
+from gputui.sources.demo_machine import DemoMachine
 from gputui.sources.files.recording.chunks import HEADER_BYTES
 from gputui.sources.files.recording.index import open_file, places_of
 from gputui.sources.files.recording.reader import Recording
 from gputui.sources.files.recording.shipped import SHIPPED
 from gputui.sources.files.recording.story import Story
-from gputui.sources.machine import DemoMachine
 from gputui.ui.app import GputuiApp
 from tests.ui.monitor import open_monitor
 from tests.ui.running import Running

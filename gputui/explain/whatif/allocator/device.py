@@ -9,11 +9,11 @@ from bisect import bisect_left
 from dataclasses import replace
 
 from gputui.explain.memory.rounding import SMALL_REQUEST_BYTES, rounded_bytes, segment_bytes
-from gputui.explain.whatif.allocator.addresses import Addresses
-from gputui.explain.whatif.allocator.blocks import DEFAULT_POOL, Block, FreeEntry, Pool, PoolId
+from gputui.explain.whatif.allocator.blocks import DEFAULT_POOL, Addresses, Block, FreeEntry, Pool, PoolId
 from gputui.explain.whatif.allocator.expandable import ExpandableSegments
 from gputui.explain.whatif.allocator.settings import Device
 from gputui.model.attached.allocator import AllocatorSettings
+from gputui.protocol.allocator_settings import LARGE_PAGE_BYTES
 
 UNLIMITED = 1 << 62
 QUANTUM_BYTES = 512
@@ -23,7 +23,9 @@ class Allocator:
     """One device's allocator: `malloc`, `free` and `empty_cache`, with PyTorch's counters."""
 
     def __init__(self, settings: AllocatorSettings, device: Device = Device()) -> None:  # noqa: B008 - it is immutable
-        self.settings = settings if settings.large_page_bytes > 0 else replace(settings, large_page_bytes=20 << 20)
+        self.settings = (
+            settings if settings.large_page_bytes > 0 else replace(settings, large_page_bytes=LARGE_PAGE_BYTES)
+        )
         self._max_split = UNLIMITED if settings.max_split_bytes is None else settings.max_split_bytes
         rounding = settings.max_non_split_rounding_bytes
         self._non_split_rounding = self.settings.large_page_bytes if rounding is None else rounding

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from gputui.explain.memory.release import SMALL_PAGE_BYTES
-from gputui.explain.whatif.allocator.addresses import Addresses
-from gputui.explain.whatif.allocator.blocks import Block, Pool, Range
+from gputui.explain.whatif.allocator.blocks import Addresses, Block, Pool, Range
 from gputui.model.attached.allocator import AllocatorSettings
 
 ASSUMED_DEVICE_BYTES = 1 << 40

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from gputui.errors import UsageError, did_you_mean
 from gputui.model.attached.allocator import AllocatorSettings
+from gputui.protocol.allocator_settings import LARGE_PAGE_BYTES, parse_settings
 from gputui.units import MIB
 
 INTERVALS = 16
 """PyTorch's size classes of `roundup_power2_divisions`: below 2 MiB, 4 MiB, and so on."""
 
-DEFAULTS = AllocatorSettings("native", 20 * MIB, None, is_expandable=False, values=(), roundup_divisions=())
+DEFAULTS = AllocatorSettings("native", LARGE_PAGE_BYTES, None, is_expandable=False, values=(), roundup_divisions=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class Device:
 
 def with_settings(settings: AllocatorSettings, words: str) -> AllocatorSettings:
     """`settings` changed by "NAME:VALUE,NAME:VALUE", written as in PYTORCH_ALLOC_CONF. Raises UsageError."""
-    changed = dict(pairs(words))
+    changed = pairs(words)
     for name, value in changed.items():
         change = CHANGES.get(name)
         if change is None:
@@ -47,21 +48,14 @@ def with_settings(settings: AllocatorSettings, words: str) -> AllocatorSettings:
     return replace(settings, values=tuple(values.items()))
 
 
-def pairs(words: str) -> Iterable[tuple[str, str]]:
+def pairs(words: str) -> dict[str, str]:
     """Names and values in "NAME:VALUE,NAME:VALUE"; a value in brackets may hold commas. Raises UsageError."""
-    start = depth = 0
-    for index, letter in enumerate(f"{words},"):
-        depth += (letter == "[") - (letter == "]")
-        if letter != "," or depth > 0:
-            continue
-        name, colon, value = words[start:index].strip().partition(":")
-        start = index + 1
-        if not name:
-            continue
-        if not colon:
+    values = parse_settings(words)
+    for name, value in values.items():
+        if not value:
             cause = f"{name!r} is no setting with a value."
             raise UsageError(cause, "Write NAME:VALUE, such as expandable_segments:True.")
-        yield name.strip(), value.strip()
+    return values
 
 
 def _expandable(settings: AllocatorSettings, name: str, value: str) -> AllocatorSettings:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from gputui.errors import UsageError
+from gputui.explain.memory.trace_levels import levels_of
 from gputui.explain.owners.owners import owners_of
 from gputui.explain.step.step import step_of
 from gputui.explain.whatif.allocator.device import Allocator
@@ -16,7 +17,7 @@ from gputui.explain.whatif.allocator.settings import CHANGES, DEFAULTS, Device, 
 from gputui.explain.whatif.replay.layout import StartLayout, layout_before
 from gputui.explain.whatif.replay.replay import Run
 from gputui.explain.whatif.trace.beginning import Beginning, beginning_of
-from gputui.explain.whatif.trace.operations import Kind, Operations, device_of, growth, operations_of
+from gputui.explain.whatif.trace.operations import Kind, Operations, device_of, operations_of
 from gputui.explain.whatif.trace.parts import Parts, parts_of_step
 from gputui.explain.whatif.trace.scaling import varying
 from gputui.model.attached.allocator import AllocatorSettings, Segment
@@ -137,7 +138,8 @@ def recorded(
 
     `known` is the device now; an out-of-memory error in the trace shows better what there was.
     """
-    device, peak_bytes = device_of(trace, segments, known.total_bytes), _peak(trace, segments)
+    device, levels = device_of(trace, segments, known.total_bytes), levels_of(trace)
+    peak_bytes = sum(segment.size_bytes for segment in segments) + levels.peak_reserved_bytes - levels.reserved_bytes
     if device.available_bytes is None and known.available_bytes is not None:
         device = replace(device, available_bytes=max(known.available_bytes, peak_bytes))
     operations = operations_of(trace, segments, device)
@@ -159,15 +161,6 @@ def _complete(settings: AllocatorSettings) -> AllocatorSettings:
         if name in values and name in CHANGES:
             settings = with_settings(settings, f"{name}:{values[name]}")
     return replace(settings, backend="native")
-
-
-def _peak(trace: Trace, segments: Sequence[Segment]) -> int:
-    """The most that was reserved, going back from the end of the trace."""
-    reserved = peak = sum(segment.size_bytes for segment in segments)
-    for action, size in zip(reversed(trace.actions), reversed(trace.sizes_bytes), strict=True):
-        reserved -= growth(action, size)
-        peak = max(peak, reserved)
-    return peak
 
 
 # Which of several free blocks of one size PyTorch takes is told from where a trace's blocks lie. Older versions take

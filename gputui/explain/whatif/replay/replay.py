@@ -45,19 +45,6 @@ class Outcome:
         return self.failed_at is not None
 
 
-def replay(
-    operations: Operations,
-    settings: AllocatorSettings,
-    device: Device,
-    sizes_bytes: Sequence[int] | None = None,
-    start: StartLayout | Beginning | None = None,
-) -> Outcome:
-    """The outcome; see `replay_in_slices`."""
-    *_, outcome = replay_in_slices(operations, settings, device, sizes_bytes, start)
-    assert isinstance(outcome, Outcome)
-    return outcome
-
-
 def replay_in_slices(
     operations: Operations,
     settings: AllocatorSettings,

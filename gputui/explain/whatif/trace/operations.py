@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from gputui.explain.memory.trace_levels import GROWS, SHRINKS, growth, levels_of
 from gputui.explain.whatif.allocator.blocks import DEFAULT_POOL, PoolId
 from gputui.explain.whatif.allocator.settings import Device
 from gputui.model.attached.allocator import Segment
@@ -20,16 +21,8 @@ from gputui.model.attached.trace import (
     FREE_COMPLETED,
     FREE_REQUESTED,
     OUT_OF_MEMORY,
-    SEGMENT_ALLOC,
-    SEGMENT_FREE,
-    SEGMENT_MAP,
-    SEGMENT_UNMAP,
     Trace,
 )
-
-_GROWS = (SEGMENT_ALLOC, SEGMENT_MAP)
-_SHRINKS = (SEGMENT_FREE, SEGMENT_UNMAP)
-
 
 FOREVER = 1 << 62
 """The place of the free of an allocation that is never freed."""
@@ -183,19 +176,19 @@ class _Reader:
         """The indices of the first event of each release that the program asked for."""
         if self._trace.empty_cache_calls is not None:
             return self._counted_calls(self._trace.empty_cache_calls)
-        trace, calls = self._trace, set()
-        reserved = sum(segment.size_bytes for segment in self._segments) - self._grown()
-        peak = self._peak(reserved)
+        trace, calls, levels = self._trace, set(), levels_of(self._trace)
+        reserved = sum(segment.size_bytes for segment in self._segments) - levels.reserved_bytes
+        peak = reserved + levels.peak_reserved_bytes
         index, events = 0, len(trace)
         while index < events:
             action = trace.actions[index]
-            if action not in _SHRINKS:
-                reserved += trace.sizes_bytes[index] if action in _GROWS else 0
+            if action not in SHRINKS:
+                reserved += trace.sizes_bytes[index] if action in GROWS else 0
                 index += 1
                 continue
             first, before = index, reserved
-            while index < events and trace.actions[index] in (*_SHRINKS, FREE_COMPLETED):
-                reserved -= trace.sizes_bytes[index] if trace.actions[index] in _SHRINKS else 0
+            while index < events and trace.actions[index] in (*SHRINKS, FREE_COMPLETED):
+                reserved -= trace.sizes_bytes[index] if trace.actions[index] in SHRINKS else 0
                 index += 1
             if self._is_called(index, before, peak):
                 calls.add(self._with_completions(first))
@@ -218,7 +211,7 @@ class _Reader:
     def _is_called(self, following: int, reserved: int, peak: int) -> bool:
         """Whether a release was `empty_cache()`, and not the allocator's own before the event `following`."""
         trace = self._trace
-        if following >= len(trace) or trace.actions[following] not in (*_GROWS, OUT_OF_MEMORY):
+        if following >= len(trace) or trace.actions[following] not in (*GROWS, OUT_OF_MEMORY):
             return True
         if trace.actions[following] == OUT_OF_MEMORY:
             return False
@@ -234,17 +227,6 @@ class _Reader:
         while first > 0 and actions[first - 1] == FREE_COMPLETED and actions[first - 2] != FREE_REQUESTED:
             first -= 1
         return first
-
-    def _grown(self) -> int:
-        trace = self._trace
-        return sum(growth(action, size) for action, size in zip(trace.actions, trace.sizes_bytes, strict=True))
-
-    def _peak(self, reserved: int) -> int:
-        peak = reserved
-        for action, size in zip(self._trace.actions, self._trace.sizes_bytes, strict=True):
-            reserved += growth(action, size)
-            peak = max(peak, reserved)
-        return peak
 
     def _private_pools(self) -> dict[int, PoolId]:
         """The pool of each allocation that lies in a private one, as far as the map at the end knows."""
@@ -272,11 +254,6 @@ def lifetimes(operations: Operations) -> tuple[array[int], array[int]]:
         elif kind in (Kind.FREE, Kind.FREE_LATER):
             deaths[number] = place
     return births, deaths
-
-
-def growth(action: int, size: int) -> int:
-    """How much more is reserved after an event of a trace."""
-    return size if action in _GROWS else -size if action in _SHRINKS else 0
 
 
 def device_of(trace: Trace, segments: Iterable[Segment], total_bytes: int | None = None) -> Device:

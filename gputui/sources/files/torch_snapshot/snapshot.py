@@ -16,14 +16,14 @@ from gputui.model.attached.failure import Failure
 from gputui.model.attached.moment import HostMoment, OpenedFile, TargetMoment
 from gputui.model.attached.target import Cost, Greeting, Look
 from gputui.model.attached.tensors import Inventory
-from gputui.model.attached.trace import Trace
+from gputui.model.attached.trace import OUT_OF_MEMORY, Trace
 from gputui.model.reading import Absent, Problem, Reading
 from gputui.regular_files import open_regular
 from gputui.sources.files.torch_snapshot.events import EventReader
 from gputui.sources.files.torch_snapshot.fields import Entry, FormatError, LeftOut
 from gputui.sources.files.torch_snapshot.frames import Frames
 from gputui.sources.files.torch_snapshot.segments import MapReader, statistics_of
-from gputui.sources.files.torch_snapshot.traces import OOM, failure_in, traces_of
+from gputui.sources.files.torch_snapshot.traces import failure_in, traces_of
 from gputui.sources.files.torch_snapshot.unpickle import PickleError, Progress, unpickle
 from gputui.sources.probe.decode import printable
 
@@ -134,7 +134,7 @@ def _with_traces(
             of_device[device] = replace(trace, is_whole=levels.reserved_bytes == counters.reserved_bytes)
             counters = replace(
                 counters,
-                num_ooms=trace.actions.count(OOM),
+                num_ooms=trace.actions.count(OUT_OF_MEMORY),
                 peak_allocated_bytes=counters.allocated_bytes + levels.peak_live_bytes - levels.live_bytes,
                 peak_active_bytes=counters.active_bytes + levels.peak_live_bytes - levels.live_bytes,
                 peak_reserved_bytes=counters.reserved_bytes + levels.peak_reserved_bytes - levels.reserved_bytes,

@@ -6,12 +6,11 @@ from array import array
 
 from gputui.model.attached.allocator import CallSite
 from gputui.model.attached.failure import Failure
-from gputui.model.attached.trace import Trace
+from gputui.model.attached.trace import ALLOC, OUT_OF_MEMORY, Trace
 from gputui.sources.files.torch_snapshot.events import CODES, NO_POOL, NO_STACK, POOLS_AT_MOST, EventReader, EventRun
 from gputui.sources.files.torch_snapshot.fields import Entry, FormatError, entries, fail, integer, pool_id, text
 from gputui.sources.files.torch_snapshot.frames import Frames
 
-OOM, SNAPSHOT, ALLOC = CODES["oom"], CODES["snapshot"], CODES["alloc"]
 LEFT_BY_STATE = 1
 """How many events PyTorch keeps where the program recorded only the state, not a history."""
 EVENTS_AT_MOST = 50_000_000
@@ -37,7 +36,7 @@ class TraceReader:
         code = CODES.get(text(entry, "action"))
         if code is None:
             return
-        keys = ("device_free" if code == OOM else "addr", "size", "stream", "time_us")
+        keys = ("device_free" if code == OUT_OF_MEMORY else "addr", "size", "stream", "time_us")
         try:
             numbers = [integer(entry, key, 0) for key in keys]
             stack = self._number(entries(entry, "frames"))
@@ -123,7 +122,7 @@ def _trace(device: int, events: object, read: EventReader, frames: Frames) -> Tr
 
 def failure_in(trace: Trace) -> Failure | None:
     """The out-of-memory error at the end of a trace: one since which nothing was allocated."""
-    at = trace.actions.rfind(OOM)
+    at = trace.actions.rfind(OUT_OF_MEMORY)
     if at < 0 or ALLOC in trace.actions[at:]:
         return None
     stack = trace.stacks[at]
@@ -135,5 +134,5 @@ def failure_in(trace: Trace) -> Failure | None:
         device_total_bytes=0,
         thread="",
         stack=trace.stack_table[stack] if stack >= 0 else (),
-        number=trace.actions.count(OOM),
+        number=trace.actions.count(OUT_OF_MEMORY),
     )

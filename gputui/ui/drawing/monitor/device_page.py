@@ -150,9 +150,8 @@ def _reason(value: Reading[object]) -> str:
 
 
 def _rows(group: str, device: Device) -> list[tuple[str, Reading[str]]]:
-    return [
-        (row.label, reading.text(device, row)) for reading in READINGS for row in reading.rows if row.group == group
-    ]
+    readings = (reading for reading in READINGS if reading.group == group)
+    return [(row.label, reading.text(device, row)) for reading in readings for row in reading.lines]
 
 
 def _row(parts: Iterable[Line]) -> Line:

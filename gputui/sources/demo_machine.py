@@ -1,0 +1,71 @@
+"""The demonstration as the machine that the sampler looks at."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from gputui.model.machine.process import Identity
+from gputui.model.machine.snapshot import Attention, Snapshot
+from gputui.sources.demo import devices, host, processes, scenario
+from gputui.sources.signals import SignalRefused
+
+_LEAD_IN_S = 1094.0
+"""How long the simulation has been running when the demonstration starts: every job is busy then."""
+
+
+class DemoMachine:
+    """A simulated training node, which depends only on the time since this machine was created.
+
+    `clock` gives epoch seconds. The host is called "demo", none of its processes exists, and nothing on this machine
+    is changed.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._begin = clock() - _LEAD_IN_S
+        self._number = 0
+        self._example, self._beside = "", list[scenario.Job]()
+
+    @property
+    def examples(self) -> tuple[str, ...]:
+        """The titles of the recorded programs."""
+        from gputui.sources.files.recording.shipped import EXAMPLES
+
+        return tuple(example.title for example in EXAMPLES)
+
+    def show_example(self, title: str) -> int:
+        """Have a recorded program run from the next look on, in place of the last one; returns its PID."""
+        from gputui.sources.files.recording.shipped import opening
+
+        number = self.examples.index(title)
+        job = scenario.example(number, *opening(number))
+        self._example, self._beside = title, [job]
+        return job.pid
+
+    def look(self, attention: Attention, interval_s: float) -> Snapshot:
+        """The devices, the host and the processes now, and everything about one process."""
+        now, begin, looked_for = self._clock(), self._begin, attention.process
+        time_s = now - begin
+        jobs = [*scenario.jobs(time_s), *self._beside]
+        look = devices.look(time_s, jobs)
+        self._number += 1
+        return Snapshot(
+            time=now,
+            number=self._number,
+            interval_s=interval_s,
+            is_demo=True,
+            example=self._example,
+            devices=look,
+            host=host.look(time_s, jobs),
+            processes=processes.look(begin, time_s, jobs, look),
+            details=processes.details(begin, time_s, jobs, looked_for) if looked_for else None,
+        )
+
+    def send_signal(self, identity: Identity, number: int) -> None:
+        """Always refused: the processes do not exist."""
+        cause = f"This is a demonstration: there is no process {identity.pid}, and signal {number} was not sent."
+        raise SignalRefused(cause)
+
+    def close(self) -> None:
+        """There is nothing to close."""
