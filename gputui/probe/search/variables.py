@@ -197,9 +197,12 @@ def named_inside(holder: NamedValue, items: list[tuple[str, Any]]) -> list[Named
 
 
 def join(prefix: str, key: str) -> str:
-    """`trainer` and `.model` become `trainer.model`; for `self` and for variables of a closure, the key is the name."""
+    """`trainer` and `.model` become `trainer.model`; for `self` and for variables of a closure, the key is the name.
+
+    Of a function in a container it is `callbacks[3].loss`, and of a method there what its object is: `callbacks[3]`.
+    """
     if key[:1] not in ".[":
-        return key
+        return key if not prefix.endswith("]") else prefix if key == "self" else f"{prefix}.{key}"
     return key[1:] if prefix == "self" and key[:1] == "." else prefix + key
 
 
