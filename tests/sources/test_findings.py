@@ -38,6 +38,8 @@ class Watched:
 
     def __init__(self, gpus: FakeGpus, looks: Looks, pids: list[int]) -> None:
         self.gpus, self.looks, self.pids = gpus, looks, pids
+        self.heat_share = 0.0
+        """Of the time, for which heat lowers the clocks of GPU 1."""
         self._machine = Machine()
         self._machine.now = LATER
         looks.source.watch_faults()
@@ -48,10 +50,18 @@ class Watched:
     def pass_time(self, seconds: float, step_s: float = 2.0) -> list[tuple[str, str]]:
         """The kinds and places of the findings after so long."""
         for _ in range(max(1, round(seconds / step_s))):
+            self._count(step_s)
             devices = self.looks.look(step_s)
             looked = Snapshot(devices=devices, host=scenes.HOST, processes=self._processes.read(devices))
             self._machine.pass_time(step_s, looked, step_s)
         return [(finding.kind, finding.where) for finding in self._machine.watch.findings]
+
+    def _count(self, seconds: float) -> None:
+        """The driver's counters go on."""
+        device = self.gpus.state.dev[1]
+        until_us = device.slowed_until_us + int(1e6 * seconds)
+        lowered_ns = device.slowed_thermal_ns + int(1e9 * seconds * self.heat_share)
+        self.gpus.set(1, slowed_until_us=until_us, slowed_thermal_ns=lowered_ns)
 
 
 @pytest.fixture
@@ -88,6 +98,7 @@ TROUBLES = {
     "rows": Trouble(lambda on: on.gpus.set(1, remapped_uncorrectable=1, remap_pending=1), within_s=60),
     "nvlink": Trouble(lambda on: on.gpus.set(1, nvlinks_active=17), within_s=30),
     "pcie": Trouble(lambda on: on.gpus.set(1, pcie_gen=3), within_s=180),
+    "slowed": Trouble(lambda on: setattr(on, "heat_share", 0.4), within_s=320),
     "not_working": Trouble(
         lambda on: on.gpus.set(1, **WAITS, **NO_PIPES),
         within_s=70,

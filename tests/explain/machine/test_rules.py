@@ -9,7 +9,7 @@ import pytest
 from gputui.explain.machine.rules import RULES
 from gputui.explain.machine.watch import Watch
 from gputui.model.history import History
-from gputui.model.machine.device import DeviceLook, Lost, NvLinks, PcieLink, RemappedRows, Xid
+from gputui.model.machine.device import DeviceLook, Lost, NvLinks, PcieLink, RemappedRows, Throttled, Xid
 from gputui.model.machine.host import HostMemory, Space
 from gputui.model.machine.owner import Owner
 from gputui.model.machine.process import Identity, Process, ProcessState, Rank, Unattributed
@@ -94,6 +94,12 @@ SPEAKING = {
         gpu(nvlinks=NvLinks(17, 18, None, None)), 0, "1 of 18 NVLinks", gpu(nvlinks=NvLinks(0, 18, None, None))
     ),
     "pcie": Case(gpu(pcie=GEN_3), 110, "PCIe runs at gen 3 x16", gpu(**IDLE, pcie=GEN_3)),
+    "slowed": Case(
+        gpu(throttled=Throttled(0.0, 40.0), temperature_c=91),
+        300,
+        "Heat lowers its clocks 40% of the time",
+        gpu(throttled=Throttled(90.0, 2.0)),
+    ),
     "host": Case(host(memory=memory(0.97)), 0, "host: Host memory is nearly full: 97%", host(memory=memory(0.9))),
     "not_working": Case(gpu(**SPINNING), 60, "Busy, and hardly working", gpu(**{**SPINNING, "power_w": 400.0})),
     "idle_held": Case(
@@ -132,6 +138,19 @@ def test_a_rule_speaks_when_its_time_has_come_and_not_before(kind: str) -> None:
     assert finding.evidence
     assert finding.remedy
     assert kind not in [each.kind for each in Machine().pass_time(case.after_s + 10, case.nearly, step_s)]
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("hw_thermal_slowdown", "Heat"),
+        ("hw_power_brake_slowdown", "The power supply"),
+        ("sw_power_cap", ""),
+    ],
+)
+def test_without_a_counter_the_reasons_of_each_look_tell_what_lowers_the_clocks(reason: str, words: str) -> None:
+    hot = gpu(throttled=Absent("not supported"), throttle_reasons=(reason,))
+    assert [finding.title.startswith(words) for finding in Machine().pass_time(302, hot)] == [True] * bool(words)
 
 
 def test_every_rule_has_a_scene() -> None:
