@@ -20,7 +20,7 @@ _PROFILE_WITHIN_S = 1.0
 
 def run_once(settings: Settings, *, demo: bool, as_json: bool) -> int:
     """Print one look; the exit status is 1 where NVML could not be read, and the rest is printed all the same."""
-    snapshot = _demo() if demo else read_machine(with_profile=as_json)
+    snapshot = _demo() if demo else _with_record(read_machine(with_profile=as_json))
     snapshot = snapshot._replace(findings=findings_of(snapshot))
     if as_json:
         import json
@@ -51,6 +51,12 @@ def read_machine(*, with_profile: bool = False) -> Snapshot:
     processes = ProcessSource(cpu=MeanShares())
     processes.watch_owners(_OWNERS_WITHIN_S)
     return look(devices, HostSource(counts_itself=False), processes)
+
+
+def _with_record(snapshot: Snapshot) -> Snapshot:
+    from gputui.archive.idle import idle_since
+
+    return snapshot._replace(idle_since=idle_since(snapshot.time))
 
 
 def findings_of(snapshot: Snapshot) -> tuple[MachineFinding, ...]:

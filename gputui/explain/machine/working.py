@@ -80,7 +80,7 @@ def idle_held(scene: Scene) -> Iterator[Sign]:
             continue
         used = _use(device, scene)
         if used is not None and used < thresholds.USED_PERCENT:
-            yield _held(device, holders, held_bytes)
+            yield _held(device, holders, held_bytes, _held_since(device, holders, scene))
 
 
 def _use(device: Device, scene: Scene) -> float | None:
@@ -92,7 +92,16 @@ def _use(device: Device, scene: Scene) -> float | None:
     return None
 
 
-def _held(device: Device, holders: list[Holding], held_bytes: int) -> Sign:
+def _held_since(device: Device, holders: list[Holding], scene: Scene) -> float | None:
+    """Since when the record has it so, and one of these was there."""
+    recorded = scene.snapshot.idle_since.get(device.key)
+    if recorded is None:
+        return None
+    started = (holder.process.identity.started for holder in holders)
+    return max(recorded, min((time for time in started if time is not None), default=recorded))
+
+
+def _held(device: Device, holders: list[Holding], held_bytes: int, since: float | None) -> Sign:
     first, others = holders[0], len(holders) - 1
     more = f" and {others} more" if others else ""
     return Sign(
@@ -104,4 +113,5 @@ def _held(device: Device, holders: list[Holding], held_bytes: int) -> Sign:
         device=device.key,
         process=first.process.identity if not others else None,
         weight=Weight.ADVICE,
+        since=since,
     )

@@ -293,6 +293,18 @@ def test_a_single_look_tells_what_a_minute_would_confirm() -> None:
     assert [finding.kind for finding in watch.take(snapshot, History())] == ["orphan"]
 
 
+@pytest.mark.parametrize(("started_ago_s", "since_ago_s"), [(9 * 86400, 4 * 86400), (7200, 7200), (600, None)])
+def test_what_is_held_since_tuesday_by_the_record_is_found_at_once(
+    started_ago_s: float, since_ago_s: float | None
+) -> None:
+    snapshot = held(process(identity=Identity(1000, scenes.NOW - started_ago_s)))
+    machine = Machine()
+    found = machine.pass_time(2, snapshot._replace(idle_since={"GPU-00000000": scenes.NOW - 4 * 86400}))
+    assert [scenes.NOW - finding.since for finding in found] == ([] if since_ago_s is None else [since_ago_s])
+    assert not any(finding.is_older for finding in found)
+    assert len(machine.pass_time(20, snapshot)) == len(found)  # only the first looks have the record
+
+
 def test_nothing_is_wrong_with_the_demonstration_in_ten_minutes() -> None:
     machine = Machine()
     demo = DemoMachine(clock=lambda: machine.now)

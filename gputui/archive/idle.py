@@ -1,0 +1,47 @@
+"""Since when each GPU is held and not used, by the record of a gputui that runs beside this one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import closing
+
+from gputui.archive.place import record_file
+from gputui.errors import GputuiError
+
+_FRESH_S = 60.0
+"""A record whose newest look is older has ended."""
+_WATCHED_SHARE = 0.9
+"""Of the time that is told: a GPU may have been used while nobody recorded."""
+
+_SINCE = """
+WITH used AS (SELECT device, max(time) AS last FROM device_time WHERE idle_held_s < 0.99 * span_s GROUP BY device)
+SELECT uuid, min(time), sum(span_s), max(time) FROM device_time
+JOIN device ON device.id = device_time.device LEFT JOIN used ON used.device = device_time.device
+WHERE time > coalesce(used.last, 0) GROUP BY device_time.device
+"""
+
+
+def idle_since(now: float, path: str = "") -> Mapping[str, float]:
+    """For each GPU that is held and not used, by `Device.key`, since when; nothing where nobody records.
+
+    SQLite is imported where there is a record: each start would pay for it.
+    """
+    path = path or record_file(os.environ)
+    if not os.access(path, os.R_OK):
+        return {}
+    import sqlite3
+    from pathlib import Path
+
+    from gputui.archive.store import open_to_read
+
+    try:
+        with closing(open_to_read(Path(path))) as database:
+            rows = database.execute(_SINCE).fetchall()
+    except (GputuiError, sqlite3.Error):
+        return {}
+    return {
+        uuid: since
+        for uuid, since, watched_s, newest in rows
+        if 0 <= now - newest < _FRESH_S and watched_s >= _WATCHED_SHARE * (newest - since)
+    }
