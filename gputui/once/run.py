@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from gputui.explain.machine.record import record
+from gputui.explain.machine.scene import Scene
 from gputui.explain.machine.watch import Watch
+from gputui.explain.machine.working import idle_held
 from gputui.model.history import History
 from gputui.model.machine.finding import MachineFinding
 from gputui.model.machine.snapshot import Attention, Snapshot
@@ -20,7 +22,7 @@ _PROFILE_WITHIN_S = 1.0
 
 def run_once(settings: Settings, *, demo: bool, as_json: bool) -> int:
     """Print one look; the exit status is 1 where NVML could not be read, and the rest is printed all the same."""
-    snapshot = _demo() if demo else _with_record(read_machine(with_profile=as_json))
+    snapshot = _demo() if demo else read_machine(with_profile=as_json)
     snapshot = snapshot._replace(findings=findings_of(snapshot))
     if as_json:
         import json
@@ -53,16 +55,14 @@ def read_machine(*, with_profile: bool = False) -> Snapshot:
     return look(devices, HostSource(counts_itself=False), processes)
 
 
-def _with_record(snapshot: Snapshot) -> Snapshot:
-    from gputui.archive.idle import idle_since
-
-    return snapshot._replace(idle_since=idle_since(snapshot.time))
-
-
 def findings_of(snapshot: Snapshot) -> tuple[MachineFinding, ...]:
-    """What one look can tell; the rest needs time, and `gputui watch`."""
+    """What one look can tell, with the record where it is about time; the rest needs `gputui watch`."""
     history = History()
     record(history, snapshot)
+    if any(idle_held(Scene(snapshot, history, {}))):
+        from gputui.archive.idle import idle_since
+
+        snapshot = snapshot._replace(idle_since=idle_since(snapshot.time))
     return Watch(is_single_look=True).take(snapshot, history)
 
 
