@@ -15,11 +15,12 @@ _WATCHED_SHARE = 0.9
 """Of the time that is told: a GPU may have been used while nobody recorded."""
 
 _SINCE = """
-WITH used AS (SELECT device, max(time) AS last FROM device_time WHERE idle_held_s < 0.99 * span_s GROUP BY device)
-SELECT uuid, min(time), sum(span_s), max(time) FROM device_time
-JOIN device ON device.id = device_time.device LEFT JOIN used ON used.device = device_time.device
-WHERE time > coalesce(used.last, 0) GROUP BY device_time.device
+WITH used AS (SELECT id, uuid, coalesce((SELECT time FROM device_time WHERE device = device.id
+    AND idle_held_s < 0.99 * span_s ORDER BY time DESC LIMIT 1), 0) AS last FROM device)
+SELECT uuid, min(time), sum(span_s), max(time) FROM used CROSS JOIN device_time
+ON time > last AND device = id GROUP BY id
 """
+"""Reads no further back than the oldest of what it tells."""
 
 
 def idle_since(now: float, path: str = "") -> Mapping[str, float]:

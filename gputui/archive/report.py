@@ -66,7 +66,7 @@ _FINDINGS = """
 SELECT kind, place, title, remedy, since, until FROM finding WHERE until > ? AND since <= ? ORDER BY since
 """
 _PROCESSES = """
-SELECT label, pid, started, user, job, command, since, until, active, held_bytes
+SELECT label, pid, started, user, job, command, since, until, active, held_bytes, allocated_bytes
 FROM process JOIN device ON device.id = device
 WHERE until > ? AND since <= ? AND ? IN (user, '') ORDER BY held_bytes DESC, since, pid
 """

@@ -43,17 +43,19 @@ INSERT INTO rolled VALUES(0)
 """,
     """
 CREATE TABLE process(device INTEGER, pid INTEGER, started REAL, user TEXT, job TEXT, command TEXT, since INTEGER,
-    until INTEGER, active INTEGER, held_bytes INTEGER, PRIMARY KEY(device, pid, started)) WITHOUT ROWID
+    until INTEGER, active INTEGER, held_bytes INTEGER, allocated_bytes INTEGER, PRIMARY KEY(device, pid, started))
+    WITHOUT ROWID
 """,
 )
 """Each makes a file of one version more: the first one a new file."""
 VERSION = len(_STEPS)
 
 _PROCESS = """
-INSERT INTO process VALUES(?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO UPDATE SET
+INSERT INTO process VALUES(?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO UPDATE SET
     user = coalesce(nullif(excluded.user, ''), user), job = coalesce(nullif(excluded.job, ''), job),
     command = coalesce(nullif(excluded.command, ''), command), until = excluded.until,
-    active = max(active, excluded.active), held_bytes = max(held_bytes, excluded.held_bytes)
+    active = max(active, excluded.active), held_bytes = max(held_bytes, excluded.held_bytes), allocated_bytes =
+    coalesce(max(allocated_bytes, excluded.allocated_bytes), allocated_bytes, excluded.allocated_bytes)
 """
 
 _ROLL_UP = f"""
@@ -148,7 +150,7 @@ class Archive:
             pid, started, _ = held.process.identity
             if pid:  # 0 is what the driver gives for one in another container
                 command = mask_command(value_of(held.process.command) or "")[:_COMMAND_AT_MOST]
-                seen = (time, time, time if held.is_active else 0, held.held_bytes)
+                seen = (time, time, time if held.is_active else 0, held.held_bytes, held.allocated_bytes)
                 self._database.execute(_PROCESS, (device, pid, started or 0.0, *held.holder, command, *seen))
 
     def _device(self, device: Device) -> int:

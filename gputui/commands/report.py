@@ -64,6 +64,7 @@ _PROCESSES = (
     Column("FOR", lambda row: format_duration(row.until - row.since)),
     Column("COMPUTED LAST", lambda row: _when(row.active) if row.active else "never", is_text=True),
     Column("MOST HELD", lambda row: format_bytes(row.held_bytes)),
+    Column("ALLOCATED", lambda row: "-" if row.allocated_bytes is None else format_bytes(row.allocated_bytes)),
     Column("COMMAND", lambda row: program_of(row.command) if row.command else "-", is_text=True),
 )
 _PROCESSES_AT_MOST = 20

@@ -20,7 +20,8 @@ class PastFinding(NamedTuple):
 class PastProcess(NamedTuple):
     """A process on one device: when it was seen there first and last, and when it last computed, 0 where never.
 
-    `held_bytes` is the most that it held. `started` is 0, and `user`, `job` and `command` are "", where not known.
+    `held_bytes` is the most that it held, `allocated_bytes` the most that PyTorch had allocated of it, None where no
+    probe told. `started` is 0, and `user`, `job` and `command` are "", where not known.
     """
 
     device: str
@@ -33,6 +34,7 @@ class PastProcess(NamedTuple):
     until: float
     active: float
     held_bytes: int
+    allocated_bytes: int | None
 
 
 class Stretch(NamedTuple):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from gputui.model.machine.programs import program_of
 from gputui.model.past import Past, PastFinding, PastGpu, PastProcess
 from gputui.ui.drawing.appearance import Appearance
-from gputui.ui.drawing.columns import Column, draw_row, draw_titles, lay_out
+from gputui.ui.drawing.columns import Column, draw_row, draw_titles, lay_out, worth_showing
 from gputui.ui.drawing.graphs import Graph, area_height, draw_graphs, points_across
-from gputui.ui.drawing.line import Line, fit, indented, wrap
+from gputui.ui.drawing.line import Line, Piece, fit, indented, wrap
 from gputui.units import format_bytes, format_bytes_short, format_duration
 
 
@@ -66,12 +66,21 @@ def _processes(past: Past, width: int, appearance: Appearance) -> list[Line]:
         Column[PastProcess]("end", "To", 5, lambda process: (end(process), "plain")),
         Column[PastProcess]("active", "Computed", 8, lambda process: (computed(process), "plain")),
         Column[PastProcess]("held", "Most", 6, lambda row: (format_bytes_short(row.held_bytes), "accent"), align=">"),
+        Column[PastProcess]("allocated", "Alloc.", 6, _allocated, align=">", is_worth=_is_any_allocated),
         Column[PastProcess]("command", "Command", 12, lambda row: (program_of(row.command), "plain"), grow=1),
     )
     if not past.processes:
         return [((fit("No process held memory on a GPU.", width), "dim"),)]
-    layout = lay_out(columns, width)
+    layout = lay_out(worth_showing(columns, past.processes), width)
     return [draw_titles(layout), *(draw_row(layout, process, appearance.glyphs.ellipsis) for process in past.processes)]
+
+
+def _allocated(process: PastProcess) -> Piece:
+    return ("" if process.allocated_bytes is None else format_bytes_short(process.allocated_bytes), "plain")
+
+
+def _is_any_allocated(processes: Iterable[PastProcess]) -> bool:
+    return any(process.allocated_bytes is not None for process in processes)
 
 
 def _findings(findings: Sequence[PastFinding], width: int) -> list[Line]:
