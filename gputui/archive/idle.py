@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from contextlib import closing
 
 from gputui.archive.place import record_file
 from gputui.errors import GputuiError
@@ -31,15 +30,14 @@ def idle_since(now: float, path: str = "") -> Mapping[str, float]:
     path = path or record_file(os.environ)
     if not os.access(path, os.R_OK):
         return {}
-    import sqlite3
     from pathlib import Path
 
-    from gputui.archive.store import open_to_read
+    from gputui.archive.store import reading
 
     try:
-        with closing(open_to_read(Path(path))) as database:
+        with reading(Path(path)) as database:
             rows = database.execute(_SINCE).fetchall()
-    except (GputuiError, sqlite3.Error):
+    except GputuiError:
         return {}
     return {
         uuid: since

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from typing import Any, NamedTuple
 
-from gputui.archive.store import ROLLED_S, default_file, open_to_read
-from gputui.errors import GputuiError
+from gputui.archive.store import ROLLED_S, default_file, reading
 from gputui.model.past import Past, PastFinding, PastGpu, PastProcess, Stretch
 
 SCHEMA = "gputui.report/1"
@@ -93,13 +91,8 @@ def report(database: sqlite3.Connection, begin: float, end: float, user: str = "
 
 def read_past(begin: float, end: float) -> Past:
     """What the user's record has between two times. Raises `GputuiError` where there is none."""
-    path = default_file()
-    with closing(open_to_read(path)) as database:
-        try:
-            return past(database, begin, end)
-        except sqlite3.Error as error:
-            cause = f"{path} cannot be read: {error}."
-            raise GputuiError(cause) from None
+    with reading(default_file()) as database:
+        return past(database, begin, end)
 
 
 def past(database: sqlite3.Connection, begin: float, end: float) -> Past:

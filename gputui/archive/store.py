@@ -178,6 +178,19 @@ class Archive:
             raise
 
 
+@contextmanager
+def reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """The archive for a reader. Raises `GputuiError` where there is none, or it is damaged."""
+    database = open_to_read(path)
+    try:
+        yield database
+    except sqlite3.Error as error:
+        cause = f"{path} cannot be read: {error}."
+        raise GputuiError(cause, "If it is damaged, move it away: gputui record begins a new one.") from None
+    finally:
+        database.close()
+
+
 def open_to_read(path: Path) -> sqlite3.Connection:
     """The archive for a reader, which never writes; one of an older version is a copy in memory.
 

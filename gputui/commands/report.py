@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from contextlib import closing
 from pathlib import Path
 
 from gputui.archive.report import Report, document, report
-from gputui.archive.store import default_file, open_to_read
+from gputui.archive.store import default_file, reading
 from gputui.commands.parser import Parser, duration_of
 from gputui.model.machine.programs import program_of
 from gputui.once.table import Column, table
@@ -35,7 +34,7 @@ def run(arguments: list[str], _settings: Settings | None = None) -> int:
     now = time.time()
     begin = now - duration_of("--since", parsed.since)
     end = now - duration_of("--until", parsed.until) if parsed.until else now
-    with closing(open_to_read(Path(parsed.file) if parsed.file else default_file())) as database:
+    with reading(Path(parsed.file) if parsed.file else default_file()) as database:
         found = report(database, begin, end, parsed.user)
     put(json.dumps(document(found)) + "\n" if parsed.json else text(found, output_width(_PIPE_COLUMNS)))
     return 0
