@@ -1,10 +1,12 @@
 """Findings from the fake library's devices and real processes: each in its time, and none on a healthy machine.
 
-What a host and a program that loads data show is in tests/explain/machine, with real DataLoaders.
+What a program that loads data shows is in tests/explain/machine, with real DataLoaders.
 """
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import NamedTuple
@@ -19,6 +21,7 @@ from gputui.sources.procfs import ProcFs
 from tests.conftest import FakeGpus
 from tests.explain.machine.scenes import Machine
 from tests.hanging import HANGS_S
+from tests.plugins.left_out import CONTAINERS
 from tests.sources.children import IDLE, running
 from tests.sources.conftest import Looks
 from tests.sources.test_orphans import end_launcher, family
@@ -130,6 +133,20 @@ def test_an_orphan_is_found_in_time(watched: Watched) -> None:
         if ProcFs().stat(each.worker_pid).parent_pid != 1:
             return  # a subreaper that is no init has taken it over: it is somebody's
         assert watched.pass_time(72) == [("orphan", "GPU 0")]
+
+
+FULL_SHM = (
+    "mount -t tmpfs -o size=8m tmpfs /dev/shm && head -c 8100000 /dev/zero >/dev/shm/batch && exec $0 -m gputui --once"
+)
+
+
+@pytest.mark.root
+@pytest.mark.needs(CONTAINERS)
+def test_a_container_whose_dev_shm_is_nearly_full_is_told_so_at_once(fake_gpus: FakeGpus) -> None:
+    command = ["unshare", "--mount", "sh", "-c", FULL_SHM, sys.executable]
+    looked = subprocess.run(command, env=fake_gpus.environment, capture_output=True, text=True, check=True)
+    assert "/dev/shm is nearly full: 97%" in looked.stdout
+    assert "docker --shm-size=16g" in " ".join(looked.stdout.split())
 
 
 def test_nothing_is_wrong_with_a_healthy_machine_in_ten_minutes(watched: Watched) -> None:
