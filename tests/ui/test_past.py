@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-import time
 from functools import partial
 from pathlib import Path
+from threading import Event
+from threading import enumerate as enumerate_threads
 
 import pytest
 
@@ -21,7 +22,7 @@ from gputui.ui.screens.past import HOUR_S, begin_of_hour
 from tests.ui import scenes
 from tests.ui.monitor import Monitor, open_monitor
 
-THIS_HOUR = begin_of_hour(time.time())
+THIS_HOUR = begin_of_hour(scenes.NOW)
 GPUS = 8
 
 
@@ -85,6 +86,19 @@ async def test_a_key_shows_the_present_hour_and_goes_back_from_there(record: Pat
         assert monitor.screen == "Overview"
 
 
+async def test_the_present_hour_is_read_again_as_it_is_written(tmp_path: Path) -> None:
+    archive = Archive(tmp_path / "machine.db")
+    async with open_monitor(size=(120, 40)) as monitor:
+        monitor.app.attached.read_past = partial(reading, tmp_path / "machine.db")
+        await monitor.press("left_square_bracket")
+        await shown(monitor, "Nothing was recorded in this hour.")
+        snapshot = scenes.snapshot(scenes.devices(1), (scenes.process(command="python new.py"),))
+        archive.add(THIS_HOUR + 10, device_times(snapshot._replace(time=THIS_HOUR + 10), 10.0), ())
+        await monitor.see(scenes.node(2)._replace(time=scenes.NOW + 20))
+        await shown(monitor, "new.py")
+    archive.close()
+
+
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
 async def test_an_hour_is_on_one_screen(record: Path, size: tuple[int, int]) -> None:
     async with open_monitor(size=size) as monitor:
@@ -122,3 +136,22 @@ def test_a_record_that_is_damaged_is_a_sentence(record: Path, tmp_path: Path, mo
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     with pytest.raises(GputuiError, match="no such table: rolled"):
         read_past(THIS_HOUR - HOUR_S, THIS_HOUR)
+
+
+async def test_an_answer_that_comes_when_the_screen_was_left_changes_nothing(record: Path) -> None:
+    may_read = Event()
+
+    def late(begin: float, end: float) -> Past:
+        may_read.wait()
+        return reading(record, begin, end)
+
+    async with open_monitor(size=(80, 24)) as monitor:
+        monitor.app.attached.read_past = late
+        await monitor.press("left_square_bracket")
+        assert "Reading the record ..." in monitor.text
+        await monitor.press("escape")
+        (reader,) = (thread for thread in enumerate_threads() if thread.name == "gputui-past")
+        may_read.set()
+        reader.join()
+        await monitor.settle()
+        assert monitor.screen == "Overview"
