@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from gputui.archive.place import record_file
+from gputui.archive.place import file_to_read
 from gputui.errors import GputuiError
 
 _FRESH_S = 60.0
@@ -27,7 +27,7 @@ def idle_since(now: float, path: str = "") -> Mapping[str, float]:
 
     SQLite is imported where there is a record: each start would pay for it.
     """
-    path = path or record_file(os.environ)
+    path = path or file_to_read(os.environ)
     if not os.access(path, os.R_OK):
         return {}
     from pathlib import Path

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from gputui.archive.store import ROLLED_S, default_file, reading
+from gputui.archive.place import file_to_read
+from gputui.archive.store import ROLLED_S, reading
 from gputui.model.past import Past, PastFinding, PastGpu, PastProcess, Stretch
 
 SCHEMA = "gputui.report/1"
@@ -91,7 +94,7 @@ def report(database: sqlite3.Connection, begin: float, end: float, user: str = "
 
 def read_past(begin: float, end: float) -> Past:
     """What the user's record has between two times. Raises `GputuiError` where there is none."""
-    with reading(default_file()) as database:
+    with reading(Path(file_to_read(os.environ))) as database:
         return past(database, begin, end)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gputui.archive.place import record_file
+from gputui.archive import place
 from gputui.archive.shares import DeviceTime, Holder
 from gputui.errors import GputuiError
 from gputui.model.machine.device import Device
@@ -75,9 +75,9 @@ DELETE FROM process WHERE until < :oldest
 """
 
 
-def default_file() -> Path:
-    """In the user's state folder."""
-    path = record_file(os.environ)
+def file_to_write(*, is_shared: bool) -> Path:
+    """In the user's folder for state, or where all users look for it."""
+    path = place.SHARED if is_shared else place.own_file(os.environ)
     if not path:
         cause = "There is no folder for the record: HOME is not set."
         raise GputuiError(cause, "Name a file with --file.")
@@ -85,10 +85,10 @@ def default_file() -> Path:
 
 
 class Archive:
-    """Writes; one process at a time, which a lock beside the file ensures."""
+    """Writes; one process at a time, which a lock beside the file ensures. With `is_shared` every user may read it."""
 
-    def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    def __init__(self, path: Path, *, is_shared: bool = False) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o755 if is_shared else 0o700)
         self._lock = os.open(f"{path}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -97,6 +97,8 @@ class Archive:
             cause = f"Another gputui records into {path} already."
             raise GputuiError(cause, "Name another file with --file.") from None
         os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        if is_shared:
+            path.chmod(0o644)  # SQLite gives the files beside it the same
         self._database = sqlite3.connect(path, isolation_level=None)
         self._database.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;")
         if _version(self._database, path) < VERSION:
@@ -199,7 +201,8 @@ def open_to_read(path: Path) -> sqlite3.Connection:
     if not path.is_file():
         cause = f"There is no record of this machine at {path}."
         raise GputuiError(cause, "Run `gputui record` for some time; docs/archive.md has a service for it.")
-    database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    is_written = Path(f"{path}-wal").exists()  # otherwise SQLite would make that file, in a folder of somebody else's
+    database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro{'' if is_written else '&immutable=1'}", uri=True)
     try:
         version = _version(database, path)
     except sqlite3.DatabaseError as error:

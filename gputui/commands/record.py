@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Event
 
+from gputui.archive.place import SHARED
 from gputui.archive.shares import Allocated, device_times
-from gputui.archive.store import Archive, default_file
+from gputui.archive.store import Archive, file_to_write
 from gputui.commands.looks import INTERVAL_S, looks
 from gputui.commands.parser import Parser
 from gputui.errors import GputuiError
@@ -26,13 +27,17 @@ def run(arguments: list[str], _settings: Settings | None = None) -> int:
     """Record until the process is ended."""
     parser = Parser(
         prog="gputui record",
-        usage="gputui record [--file FILE]",
+        usage="gputui record [--shared] [--file FILE]",
         description="Keep who used and who held which GPU, and what was wrong, every ten seconds, for 30 days.\n"
         "It runs until it is ended. `gputui report` shows what is in the file. docs/archive.md has a service for it.",
     )
+    parser.add_argument(
+        "--shared", action="store_true", help=f"let every user read it, by default in {SHARED}, where gputui looks"
+    )
     parser.add_argument("--file", metavar="FILE", help="another file than machine.db in the folder for state")
     parsed = parser.parse(arguments)
-    archive = Archive(Path(parsed.file) if parsed.file else default_file())
+    path = Path(parsed.file) if parsed.file else file_to_write(is_shared=parsed.shared)
+    archive = Archive(path, is_shared=parsed.shared)
 
     from gputui.sources.machine import LiveMachine
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 
+from gputui.archive.place import file_to_read
 from gputui.archive.report import Report, document, report
-from gputui.archive.store import default_file, reading
+from gputui.archive.store import reading
 from gputui.commands.parser import Parser, duration_of
 from gputui.model.machine.programs import program_of
 from gputui.once.table import Column, table
@@ -28,13 +30,13 @@ def run(arguments: list[str], _settings: Settings | None = None) -> int:
     parser.add_argument("--since", metavar="TIME", default="7d", help="how far back, such as 12h or 7d (default: 7d)")
     parser.add_argument("--until", metavar="TIME", help="how far back to end, such as 6h (default: now)")
     parser.add_argument("--user", default="", help="only what this user had")
-    parser.add_argument("--file", metavar="FILE", help="another file than machine.db in the folder for state")
+    parser.add_argument("--file", metavar="FILE", help="another file than the one that gputui record writes")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parsed = parser.parse(arguments)
     now = time.time()
     begin = now - duration_of("--since", parsed.since)
     end = now - duration_of("--until", parsed.until) if parsed.until else now
-    with reading(Path(parsed.file) if parsed.file else default_file()) as database:
+    with reading(Path(parsed.file or file_to_read(os.environ))) as database:
         found = report(database, begin, end, parsed.user)
     put(json.dumps(document(found)) + "\n" if parsed.json else text(found, output_width(_PIPE_COLUMNS)))
     return 0
