@@ -305,6 +305,15 @@ def test_what_is_held_since_tuesday_by_the_record_is_found_at_once(
     assert len(machine.pass_time(20, snapshot)) == len(found)  # only the first looks have the record
 
 
+def test_what_is_held_and_not_used_is_said_with_whose_program_it_is() -> None:
+    snapshot = held(process(owner=Owner(job="4711"), command=f"python notebook.py --api-key=abc123secret {'x' * 999}"))
+    (finding,) = Machine().pass_time(4, snapshot._replace(idle_since={"GPU-00000000": 0.0}), 3700.0)
+    (evidence,) = finding.evidence
+    assert evidence.startswith("ana (PID 1000, Slurm job 4711) holds 20.0 GiB in notebook.py --api-key=")
+    assert len(evidence) < 160
+    assert "secret" not in evidence
+
+
 def test_nothing_is_wrong_with_the_demonstration_in_ten_minutes() -> None:
     machine = Machine()
     demo = DemoMachine(clock=lambda: machine.now)
