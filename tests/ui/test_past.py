@@ -21,6 +21,7 @@ from gputui.model.past import Past
 from gputui.ui.screens.past import HOUR_S, begin_of_hour
 from tests.ui import scenes
 from tests.ui.monitor import Monitor, open_monitor
+from tests.ui.test_states import SIZES
 
 THIS_HOUR = begin_of_hour(scenes.NOW)
 GPUS = 8
@@ -107,6 +108,17 @@ async def test_an_hour_is_on_one_screen(record: Path, size: tuple[int, int]) -> 
         await shown(monitor, "GPU 7")
         for words in ("GPU 0 ", "GPU 7 ", "2 memory errors"):
             assert words in monitor.text
+
+
+async def test_it_fits_every_terminal_and_is_ascii_where_that_is_wanted(record: Path) -> None:
+    async with open_monitor(size=(80, 24), ascii=True) as monitor:
+        monitor.app.attached.read_past = partial(reading, record)
+        await monitor.press("left_square_bracket", *["left_square_bracket"] * 2)
+        await shown(monitor, "train.py")
+        for width, height in SIZES:
+            await monitor.resize(width, height)
+            assert len(monitor.lines) <= height
+            assert all(line.isascii() and len(line) <= width for line in monitor.lines), (width, height)
 
 
 async def test_without_a_record_it_says_how_there_will_be_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
