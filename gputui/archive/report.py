@@ -71,6 +71,7 @@ SELECT label, pid, started, user, job, command, since, until, active, held_bytes
 FROM process JOIN device ON device.id = device
 WHERE until > ? AND since <= ? AND ? IN (user, '') ORDER BY held_bytes DESC, since, pid
 """
+_BOUNDS = "SELECT (SELECT min(time) FROM device_time), (SELECT max(time) FROM device_time)"  # each alone has an index
 _STRETCHES = """
 SELECT time, span_s, utilization_percent, used_bytes FROM device_time
 WHERE device = ? AND time > ? AND time < ? ORDER BY time
@@ -87,8 +88,8 @@ def report(database: sqlite3.Connection, begin: float, end: float, user: str = "
         end=last or 0.0,
         devices=[DeviceHours(*row) for row in database.execute(_DEVICES, (begin, end))],
         holders=[HolderHours(*row) for row in database.execute(_HOLDERS, (begin, end, user))],
-        findings=[PastFinding(*row) for row in database.execute(_FINDINGS, (begin, end))],
-        processes=[PastProcess(*row) for row in database.execute(_PROCESSES, (begin, end, user))],
+        findings=_findings(database, begin, end),
+        processes=_processes(database, begin, end, user),
     )
 
 
@@ -100,19 +101,26 @@ def read_past(begin: float, end: float) -> Past:
 
 def past(database: sqlite3.Connection, begin: float, end: float) -> Past:
     """What was recorded between two times, as a screen shows it."""
-    found = report(database, begin, end)
-    first, last = database.execute("SELECT min(time), max(time) FROM device_time").fetchone()
+    first, last = database.execute(_BOUNDS).fetchone()
     devices = database.execute("SELECT id, label, name FROM device ORDER BY CAST(label AS INTEGER)").fetchall()
     gpus = [PastGpu(label, name, tuple(_stretches(database, key, begin, end))) for key, label, name in devices]
     return Past(
         begin,
         end,
         [gpu for gpu in gpus if gpu.stretches],
-        found.processes,
-        found.findings,
+        _processes(database, begin, end),
+        _findings(database, begin, end),
         first or 0.0,
         last or 0.0,
     )
+
+
+def _processes(database: sqlite3.Connection, begin: float, end: float, user: str = "") -> list[PastProcess]:
+    return [PastProcess(*row) for row in database.execute(_PROCESSES, (begin, end, user))]
+
+
+def _findings(database: sqlite3.Connection, begin: float, end: float) -> list[PastFinding]:
+    return [PastFinding(*row) for row in database.execute(_FINDINGS, (begin, end))]
 
 
 def _stretches(database: sqlite3.Connection, device: int, begin: float, end: float) -> Iterator[Stretch]:
