@@ -58,8 +58,8 @@ def recorded(fake_gpus: FakeGpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     fake_gpus.ghost(device=0, mib=20_000)
     snapshot = read_machine()
     archive = Archive(tmp_path / "gputui" / "machine.db")
-    for ago_s in range(3 * 3600, -1, -10):
-        archive.add(snapshot.time - ago_s, device_times(snapshot._replace(time=snapshot.time - ago_s), 10.0), ())
+    for ago_s in range(3 * 3600, -1, -300):
+        archive.add(snapshot.time - ago_s, device_times(snapshot._replace(time=snapshot.time - ago_s), 300.0), ())
     yield snapshot.devices.devices[0]
     archive.close()
 
