@@ -63,7 +63,7 @@ def reading(path: Path, begin: float, end: float) -> Past:
 
 
 async def shown(monitor: Monitor, words: str) -> None:
-    await monitor.until(lambda: words in monitor.text)
+    await monitor.until(lambda: words in " ".join(monitor.text.split()))
     await monitor.settle()
 
 
@@ -127,7 +127,7 @@ async def test_without_a_record_it_says_how_there_will_be_one(tmp_path: Path, mo
         monitor.app.attached.read_past = read_past
         await monitor.press("tab", "enter", "left_square_bracket")
         await shown(monitor, "There is no record of this machine")
-        assert "Run `gputui record` for some time" in monitor.text
+        assert "Run `gputui record` for some time" in " ".join(monitor.text.split())
 
 
 async def test_another_machine_has_no_past_here() -> None:
