@@ -1,10 +1,16 @@
-"""What was recorded between two times, added up: GPU-hours of devices and of users with their jobs, and findings."""
+"""What was recorded between two times: GPU-hours of devices and of users with their jobs, processes, and findings."""
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
+
+from gputui.archive.place import file_to_read
+from gputui.archive.store import ROLLED_S, reading
+from gputui.model.past import Past, PastFinding, PastGpu, PastProcess, Stretch
 
 SCHEMA = "gputui.report/1"
 
@@ -21,7 +27,7 @@ class DeviceHours(NamedTuple):
     @property
     def idle(self) -> float:
         """Neither active nor held."""
-        return self.watched - self.active - self.idle_held
+        return max(0.0, self.watched - self.active - self.idle_held)  # sums of halves and thirds
 
 
 class HolderHours(NamedTuple):
@@ -34,17 +40,6 @@ class HolderHours(NamedTuple):
     most_held_bytes: int
 
 
-class PastFinding(NamedTuple):
-    """A finding, and when it was seen first and last."""
-
-    kind: str
-    where: str
-    title: str
-    remedy: str
-    since: float
-    until: float
-
-
 class Report(NamedTuple):
     """Everything about a span of time; `begin` and `end` are those of what was recorded in it, 0 without any."""
 
@@ -53,6 +48,7 @@ class Report(NamedTuple):
     devices: Sequence[DeviceHours]
     holders: Sequence[HolderHours]
     findings: Sequence[PastFinding]
+    processes: Sequence[PastProcess]
 
 
 _DEVICES = """
@@ -70,6 +66,16 @@ GROUP BY holder ORDER BY sum(active_s) + sum(idle_held_s) DESC, user, job
 _FINDINGS = """
 SELECT kind, place, title, remedy, since, until FROM finding WHERE until > ? AND since <= ? ORDER BY since
 """
+_PROCESSES = """
+SELECT label, pid, started, user, job, command, since, until, active, held_bytes, allocated_bytes
+FROM process JOIN device ON device.id = device
+WHERE until > ? AND since <= ? AND ? IN (user, '') ORDER BY held_bytes DESC, since, pid
+"""
+_BOUNDS = "SELECT (SELECT min(time) FROM device_time), (SELECT max(time) FROM device_time)"  # each alone has an index
+_STRETCHES = """
+SELECT time, span_s, utilization_percent, used_bytes FROM device_time
+WHERE device = ? AND time > ? AND time < ? ORDER BY time
+"""
 
 
 def report(database: sqlite3.Connection, begin: float, end: float, user: str = "") -> Report:
@@ -82,8 +88,48 @@ def report(database: sqlite3.Connection, begin: float, end: float, user: str = "
         end=last or 0.0,
         devices=[DeviceHours(*row) for row in database.execute(_DEVICES, (begin, end))],
         holders=[HolderHours(*row) for row in database.execute(_HOLDERS, (begin, end, user))],
-        findings=[PastFinding(*row) for row in database.execute(_FINDINGS, (begin, end))],
+        findings=_findings(database, begin, end),
+        processes=_processes(database, begin, end, user),
     )
+
+
+def read_past(begin: float, end: float) -> Past:
+    """What the user's record has between two times. Raises `GputuiError` where there is none."""
+    with reading(Path(file_to_read(os.environ))) as database:
+        return past(database, begin, end)
+
+
+def past(database: sqlite3.Connection, begin: float, end: float) -> Past:
+    """What was recorded between two times, as a screen shows it."""
+    first, last = database.execute(_BOUNDS).fetchone()
+    devices = database.execute("SELECT id, label, name FROM device ORDER BY CAST(label AS INTEGER)").fetchall()
+    gpus = [PastGpu(label, name, tuple(_stretches(database, key, begin, end))) for key, label, name in devices]
+    return Past(
+        begin,
+        end,
+        [gpu for gpu in gpus if gpu.stretches],
+        _processes(database, begin, end),
+        _findings(database, begin, end),
+        first or 0.0,
+        last or 0.0,
+    )
+
+
+def _processes(database: sqlite3.Connection, begin: float, end: float, user: str = "") -> list[PastProcess]:
+    return [PastProcess(*row) for row in database.execute(_PROCESSES, (begin, end, user))]
+
+
+def _findings(database: sqlite3.Connection, begin: float, end: float) -> list[PastFinding]:
+    return [PastFinding(*row) for row in database.execute(_FINDINGS, (begin, end))]
+
+
+def _stretches(database: sqlite3.Connection, device: int, begin: float, end: float) -> Iterator[Stretch]:
+    """A row is about the time before it; one that stands for five minutes, about these from its time on."""
+    (rolled_until,) = database.execute("SELECT until FROM rolled").fetchone()
+    for time, span_s, percent, used_bytes in database.execute(_STRETCHES, (device, begin - ROLLED_S, end + ROLLED_S)):
+        from_s, until_s = (time, time + ROLLED_S) if time < rolled_until else (time - span_s, time)
+        if until_s > begin and from_s < end:
+            yield Stretch(max(from_s, begin), min(until_s, end), percent, used_bytes)
 
 
 def document(found: Report) -> dict[str, Any]:
@@ -104,6 +150,7 @@ def document(found: Report) -> dict[str, Any]:
             for each in found.devices
         ],
         "users": list(_holder_documents(found)),
+        "processes": [{**each._asdict(), "active": each.active or None} for each in found.processes],
         "findings": [each._asdict() for each in found.findings],
     }
 

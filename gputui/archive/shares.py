@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from gputui.explain.machine import thresholds
@@ -28,6 +29,19 @@ class Share(NamedTuple):
     held_bytes: int
 
 
+class Held(NamedTuple):
+    """A process on a device, and whether it was one of those that computed.
+
+    `allocated_bytes` is the most that PyTorch had allocated there so far, None where no probe tells.
+    """
+
+    process: Process
+    holder: Holder
+    held_bytes: int
+    is_active: bool
+    allocated_bytes: int | None
+
+
 class DeviceTime(NamedTuple):
     """A device between two looks; what is neither active nor held and idle is idle. The shares add up to both."""
 
@@ -39,33 +53,35 @@ class DeviceTime(NamedTuple):
     used_bytes: int | None
     power_w: float | None
     shares: tuple[Share, ...]
+    processes: tuple[Held, ...]
 
 
-def device_times(snapshot: Snapshot, span_s: float) -> Iterator[DeviceTime]:
+Allocated = Mapping[tuple[int, str], int]
+"""The most that PyTorch had allocated, by PID and `Device.key`, of the programs whose probes tell."""
+
+
+def device_times(
+    snapshot: Snapshot, span_s: float, allocated: Allocated = MappingProxyType({})
+) -> Iterator[DeviceTime]:
     """Each device that answers; a MIG instance, whose utilisation is its GPU's, is left to its GPU."""
     for device in snapshot.devices.devices:
         if device.lost is None and device.mig is None:
-            yield _device_time(device, snapshot, span_s)
+            yield _device_time(device, snapshot, span_s, allocated)
 
 
-def _device_time(device: Device, snapshot: Snapshot, span_s: float) -> DeviceTime:
+def _device_time(device: Device, snapshot: Snapshot, span_s: float, allocated: Allocated) -> DeviceTime:
     """Active time is divided among the holders that computed, or among all where NVML does not say who did."""
     mine = {device.key} | {
         other.key for other in snapshot.devices.devices if other.mig and other.mig.parent == device.index
     }
-    held: dict[Holder, int] = {}
-    computing: set[Holder] = set()
-    for process in snapshot.processes.processes:
-        uses = [use for use in process.uses if use.device in mine]
-        if uses:
-            holder = holder_of(process)
-            held[holder] = held.get(holder, 0) + sum(value_of(use.used_bytes) or 0 for use in uses)
-            if any(value_of(use.sm_percent) for use in uses):
-                computing.add(holder)
     utilization = value_of(device.gpu_utilization_percent)
     is_active = utilization is not None and utilization >= thresholds.USED_PERCENT
+    processes = _processes(mine, snapshot, allocated, is_active=is_active)
+    held: dict[Holder, int] = {}
+    for each in processes:
+        held[each.holder] = held.get(each.holder, 0) + each.held_bytes
     is_held = not is_active and sum(held.values()) >= thresholds.HELD_BYTES
-    owners = (computing or set(held)) if is_active else set(held) if is_held else set()
+    owners = {each.holder for each in processes if each.is_active} if is_active else set(held) if is_held else set()
     part_s = span_s / len(owners) if owners else 0.0
     memory = value_of(device.memory)
     return DeviceTime(
@@ -85,6 +101,27 @@ def _device_time(device: Device, snapshot: Snapshot, span_s: float) -> DeviceTim
             )
             for holder, held_bytes in held.items()
         ),
+        processes=processes,
+    )
+
+
+def _processes(devices: set[str], snapshot: Snapshot, allocated: Allocated, *, is_active: bool) -> tuple[Held, ...]:
+    """Those on a GPU, its MIG instances included."""
+    on_it = [
+        (process, uses)
+        for process in snapshot.processes.processes
+        if (uses := [use for use in process.uses if use.device in devices])
+    ]
+    computing = [any(value_of(use.sm_percent) for use in uses) for _, uses in on_it]
+    return tuple(
+        Held(
+            process,
+            holder_of(process),
+            sum(value_of(use.used_bytes) or 0 for use in uses),
+            is_active and (computes or not any(computing)),
+            max((allocated[key] for use in uses if (key := (process.pid, use.device)) in allocated), default=None),
+        )
+        for (process, uses), computes in zip(on_it, computing, strict=True)
     )
 
 

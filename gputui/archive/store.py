@@ -1,7 +1,7 @@
 """The archive's file: SQLite in WAL mode, which many may read while one writes, and which a killed writer leaves whole.
 
 A look every ten seconds is a row for each device and each holder on it. After two days five minutes are one row; after
-30 days rows are deleted.
+30 days rows are deleted. A process on a device is one row for as long as it is there.
 """
 
 from __future__ import annotations
@@ -13,19 +13,23 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from gputui.archive import place
 from gputui.archive.shares import DeviceTime, Holder
 from gputui.errors import GputuiError
 from gputui.model.machine.device import Device
 from gputui.model.machine.finding import MachineFinding
-from gputui.protocol.black_boxes import default_folder
+from gputui.model.machine.secrets import mask_command
+from gputui.model.reading import value_of
 
-VERSION = 1
 DETAILED_S = 2 * 86400
 KEPT_S = 30 * 86400
 ROLLED_S = 300
 _ROLL_EVERY_S = 3600
+_COMMAND_AT_MOST = 300
+"""Letters of a command that are kept."""
 
-_SCHEMA = """
+_STEPS = (
+    """
 CREATE TABLE device(id INTEGER PRIMARY KEY, uuid TEXT UNIQUE, label TEXT, name TEXT);
 CREATE TABLE holder(id INTEGER PRIMARY KEY, user TEXT, job TEXT, UNIQUE(user, job));
 CREATE TABLE device_time(time INTEGER, device INTEGER, span_s REAL, active_s REAL, idle_held_s REAL,
@@ -35,7 +39,23 @@ CREATE TABLE holder_time(time INTEGER, device INTEGER, holder INTEGER, active_s 
 CREATE TABLE finding(kind TEXT, place TEXT, about TEXT, since REAL, until REAL, title TEXT, remedy TEXT,
     PRIMARY KEY(kind, place, about, since)) WITHOUT ROWID;
 CREATE TABLE rolled(until INTEGER);
-INSERT INTO rolled VALUES(0);
+INSERT INTO rolled VALUES(0)
+""",
+    """
+CREATE TABLE process(device INTEGER, pid INTEGER, started REAL, user TEXT, job TEXT, command TEXT, since INTEGER,
+    until INTEGER, active INTEGER, held_bytes INTEGER, allocated_bytes INTEGER, PRIMARY KEY(device, pid, started))
+    WITHOUT ROWID
+""",
+)
+"""Each makes a file of one version more: the first one a new file."""
+VERSION = len(_STEPS)
+
+_PROCESS = """
+INSERT INTO process VALUES(?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO UPDATE SET
+    user = coalesce(nullif(excluded.user, ''), user), job = coalesce(nullif(excluded.job, ''), job),
+    command = coalesce(nullif(excluded.command, ''), command), until = excluded.until,
+    active = max(active, excluded.active), held_bytes = max(held_bytes, excluded.held_bytes), allocated_bytes =
+    coalesce(max(allocated_bytes, excluded.allocated_bytes), allocated_bytes, excluded.allocated_bytes)
 """
 
 _ROLL_UP = f"""
@@ -50,24 +70,25 @@ DELETE FROM holder_time WHERE time >= :begin AND time < :end AND time % {ROLLED_
 UPDATE rolled SET until = :end;
 DELETE FROM device_time WHERE time < :oldest;
 DELETE FROM holder_time WHERE time < :oldest;
-DELETE FROM finding WHERE until < :oldest
+DELETE FROM finding WHERE until < :oldest;
+DELETE FROM process WHERE until < :oldest
 """
 
 
-def default_file() -> Path:
-    """In the user's state folder."""
-    folder = default_folder(os.environ)
-    if folder is None:
+def file_to_write(*, is_shared: bool) -> Path:
+    """In the user's folder for state, or where all users look for it."""
+    path = place.SHARED if is_shared else place.own_file(os.environ)
+    if not path:
         cause = "There is no folder for the record: HOME is not set."
         raise GputuiError(cause, "Name a file with --file.")
-    return Path(folder) / "machine.db"
+    return Path(path)
 
 
 class Archive:
-    """Writes; one process at a time, which a lock beside the file ensures."""
+    """Writes; one process at a time, which a lock beside the file ensures. With `is_shared` every user may read it."""
 
-    def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    def __init__(self, path: Path, *, is_shared: bool = False) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o755 if is_shared else 0o700)
         self._lock = os.open(f"{path}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -76,13 +97,13 @@ class Archive:
             cause = f"Another gputui records into {path} already."
             raise GputuiError(cause, "Name another file with --file.") from None
         os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        if is_shared:
+            path.chmod(0o644)  # SQLite gives the files beside it the same
         self._database = sqlite3.connect(path, isolation_level=None)
         self._database.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;")
-        if _version(self._database, path) == 0:
+        if _version(self._database, path) < VERSION:
             with self._transaction():
-                for statement in _SCHEMA.split(";"):
-                    self._database.execute(statement)
-                self._database.execute(f"PRAGMA user_version = {VERSION}")
+                _bring_up_to_date(self._database)
         self._rolled_at = 0.0
 
     def add(self, time: float, times: Iterable[DeviceTime], findings: Iterable[MachineFinding]) -> None:
@@ -127,6 +148,12 @@ class Archive:
                 "INSERT OR REPLACE INTO holder_time VALUES(?,?,?,?,?,?)",
                 (time, device, self._holder(share.holder), share.active_s, share.idle_held_s, share.held_bytes),
             )
+        for held in each.processes:
+            pid, started, _ = held.process.identity
+            if pid:  # 0 is what the driver gives for one in another container
+                command = mask_command(value_of(held.process.command) or "")[:_COMMAND_AT_MOST]
+                seen = (time, time, time if held.is_active else 0, held.held_bytes, held.allocated_bytes)
+                self._database.execute(_PROCESS, (device, pid, started or 0.0, *held.holder, command, *seen))
 
     def _device(self, device: Device) -> int:
         values = (device.label, device.name, device.key)
@@ -153,12 +180,29 @@ class Archive:
             raise
 
 
+@contextmanager
+def reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """The archive for a reader. Raises `GputuiError` where there is none, or it is damaged."""
+    database = open_to_read(path)
+    try:
+        yield database
+    except sqlite3.Error as error:
+        cause = f"{path} cannot be read: {error}."
+        raise GputuiError(cause, "If it is damaged, move it away: gputui record begins a new one.") from None
+    finally:
+        database.close()
+
+
 def open_to_read(path: Path) -> sqlite3.Connection:
-    """The archive for a reader; it never writes. Raises `GputuiError` where there is none."""
+    """The archive for a reader, which never writes; one of an older version is a copy in memory.
+
+    Raises `GputuiError` where there is none.
+    """
     if not path.is_file():
         cause = f"There is no record of this machine at {path}."
         raise GputuiError(cause, "Run `gputui record` for some time; docs/archive.md has a service for it.")
-    database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    is_written = Path(f"{path}-wal").exists()  # otherwise SQLite would make that file, in a folder of somebody else's
+    database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro{'' if is_written else '&immutable=1'}", uri=True)
     try:
         version = _version(database, path)
     except sqlite3.DatabaseError as error:
@@ -167,7 +211,21 @@ def open_to_read(path: Path) -> sqlite3.Connection:
     if not version:
         cause = f"{path} is not a record of gputui's."
         raise GputuiError(cause, "Name a file that gputui record has written.")
-    return database
+    if version == VERSION:
+        return database
+    copy = sqlite3.connect(":memory:")
+    database.backup(copy)
+    database.close()
+    _bring_up_to_date(copy)
+    return copy
+
+
+def _bring_up_to_date(database: sqlite3.Connection) -> None:
+    """Make the tables of a new file, or those that an older one lacks."""
+    (version,) = database.execute("PRAGMA user_version").fetchone()
+    for statement in ";".join(_STEPS[version:]).split(";"):
+        database.execute(statement)
+    database.execute(f"PRAGMA user_version = {VERSION}")
 
 
 def _version(database: sqlite3.Connection, path: Path) -> int:

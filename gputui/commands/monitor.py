@@ -18,6 +18,7 @@ from gputui.terminals import CANNOT_SHOW, draws_unicode
 if TYPE_CHECKING:
     from gputui.commands.where import Here
     from gputui.model.machine.snapshot import Snapshot
+    from gputui.model.past import Past
     from gputui.sampler import Machine
     from gputui.sources.probe.recorder import Recorder
     from gputui.ui.app import GputuiApp
@@ -108,6 +109,8 @@ def open_monitor(
             from gputui.sources.nccl.source import RasSource
 
             app.attached.inquirer = RasSource()
+        if not (demo or node):
+            app.attached.read_past = _read_past
         if records_step:
             from gputui.model.attached.target import ActionName
 
@@ -116,6 +119,13 @@ def open_monitor(
             app.attached.is_recording = lambda: recorder.is_recording
 
     return show(settings, machine, open_feeds, prepare, LiveMachine if demo else None)
+
+
+def _read_past(begin: float, end: float) -> Past:
+    """SQLite is imported when somebody looks back."""
+    from gputui.archive.report import read_past
+
+    return read_past(begin, end)
 
 
 def fit_terminal(settings: Settings, printing: str = "gputui --once") -> Settings:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Event
 
-from gputui.archive.shares import device_times
-from gputui.archive.store import Archive, default_file
+from gputui.archive.place import SHARED
+from gputui.archive.shares import Allocated, device_times
+from gputui.archive.store import Archive, file_to_write
 from gputui.commands.looks import INTERVAL_S, looks
 from gputui.commands.parser import Parser
+from gputui.errors import GputuiError
 from gputui.model.machine.snapshot import Snapshot
 from gputui.output import narrate
 from gputui.settings import Settings
 
 EVERY_S = 10.0
+PROBES_WITHIN_S, PROBES_AT_A_TIME = 1.0, 8
 GAP_S = 3 * EVERY_S
 """After a longer time without a look, as while a laptop sleeps, nothing is known of it."""
 
@@ -24,26 +27,66 @@ def run(arguments: list[str], _settings: Settings | None = None) -> int:
     """Record until the process is ended."""
     parser = Parser(
         prog="gputui record",
-        usage="gputui record [--file FILE]",
+        usage="gputui record [--shared] [--file FILE]",
         description="Keep who used and who held which GPU, and what was wrong, every ten seconds, for 30 days.\n"
         "It runs until it is ended. `gputui report` shows what is in the file. docs/archive.md has a service for it.",
     )
+    parser.add_argument(
+        "--shared", action="store_true", help=f"let every user read it, by default in {SHARED}, where gputui looks"
+    )
     parser.add_argument("--file", metavar="FILE", help="another file than machine.db in the folder for state")
     parsed = parser.parse(arguments)
-    archive = Archive(Path(parsed.file) if parsed.file else default_file())
+    path = Path(parsed.file) if parsed.file else file_to_write(is_shared=parsed.shared)
+    archive = Archive(path, is_shared=parsed.shared)
 
     from gputui.sources.machine import LiveMachine
 
     machine = LiveMachine()
     try:
-        keep(archive, looks(machine, INTERVAL_S, Event().wait))
+        keep(archive, looks(machine, INTERVAL_S, Event().wait), Peaks().read)
     finally:
         machine.close()
         archive.close()
     return 0
 
 
-def keep(archive: Archive, snapshots: Iterator[Snapshot]) -> None:
+class Peaks:
+    """Asks probes what their programs had allocated at most, without a look; not those in containers."""
+
+    def __init__(self) -> None:
+        from gputui.sources.probe.turns import Turns
+
+        self._turns = Turns()
+
+    def read(self, snapshot: Snapshot) -> Allocated:
+        """What they tell in time, of the processes of a snapshot."""
+        pids = {process.pid for process in snapshot.processes.processes if process.has_probe}
+        if not pids:
+            return {}
+        from gputui.explain.memory.drivers import physical_device
+        from gputui.sources.probe.listing import list_probes
+
+        try:
+            probes = list_probes(
+                pids.__contains__, within_s=PROBES_WITHIN_S, at_a_time=PROBES_AT_A_TIME, turns=self._turns
+            )
+        except GputuiError:
+            return {}
+        return {
+            (probe.pid, device.key): counters.peak_allocated_bytes
+            for probe in probes
+            if probe.greeting
+            for known in probe.greeting.devices
+            for counters in probe.held
+            if counters.device == known.index and (device := physical_device(known, snapshot.devices))
+        }
+
+
+def keep(
+    archive: Archive,
+    snapshots: Iterator[Snapshot],
+    allocated: Callable[[Snapshot], Allocated] = lambda _snapshot: {},
+) -> None:
     """Write one snapshot in ten seconds; one that the disk refuses is left out, and said once until one is written."""
     last, is_refused = 0.0, False
     for snapshot in snapshots:
@@ -54,7 +97,7 @@ def keep(archive: Archive, snapshots: Iterator[Snapshot]) -> None:
         if snapshot.devices_age_s:
             continue
         try:
-            archive.add(snapshot.time, device_times(snapshot, span_s), snapshot.findings)
+            archive.add(snapshot.time, device_times(snapshot, span_s, allocated(snapshot)), snapshot.findings)
             is_refused = False
         except sqlite3.Error as error:
             if not is_refused:

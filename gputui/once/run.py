@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from gputui.explain.machine.record import record
+from gputui.explain.machine.scene import Scene
 from gputui.explain.machine.watch import Watch
+from gputui.explain.machine.working import idle_held
 from gputui.model.history import History
 from gputui.model.machine.finding import MachineFinding
 from gputui.model.machine.snapshot import Attention, Snapshot
@@ -54,9 +56,13 @@ def read_machine(*, with_profile: bool = False) -> Snapshot:
 
 
 def findings_of(snapshot: Snapshot) -> tuple[MachineFinding, ...]:
-    """What one look can tell; the rest needs time, and `gputui watch`."""
+    """What one look can tell, with the record where it is about time; the rest needs `gputui watch`."""
     history = History()
     record(history, snapshot)
+    if any(idle_held(Scene(snapshot, history, {}))):
+        from gputui.archive.idle import idle_since
+
+        snapshot = snapshot._replace(idle_since=idle_since(snapshot.time))
     return Watch(is_single_look=True).take(snapshot, history)
 
 

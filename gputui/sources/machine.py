@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from gputui.model.machine.device import DeviceLook
 from gputui.model.machine.process import Identity
@@ -22,6 +23,10 @@ PATIENCE_S = 0.7
 NAMES_WITHIN_S = 0.05
 """Seconds that users' names may delay the first look."""
 
+_FIRST_S, _FIRST_LOOKS = 10.0, 3
+"""How long a snapshot has what the record knew when gputui started; afterwards gputui has seen it itself."""
+_NOTHING: Mapping[str, float] = MappingProxyType({})
+
 
 class LiveMachine:
     """Reads NVML in a thread of its own, which starts at once, and host and processes in the caller's thread."""
@@ -32,6 +37,8 @@ class LiveMachine:
         self._host = HostSource()
         self._processes = ProcessSource(pids_with_probes=ProbePresence())
         self._number = 0
+        self._idle_since = _NOTHING
+        self._started_at = time.time()
         self._devices.request(frozenset())
 
     def look(self, attention: Attention, interval_s: float) -> Snapshot:
@@ -42,9 +49,12 @@ class LiveMachine:
         devices, age_s = self._devices.result(min(PATIENCE_S, interval_s))
         if self._number == 1:  # nothing delays the first picture
             self._processes.watch_owners()
+            threading.Thread(target=self._read_record, name="gputui-record", daemon=True).start()
         self._number += 1
+        now = time.time()
+        is_first = self._number <= _FIRST_LOOKS or now < self._started_at + _FIRST_S
         return Snapshot(
-            time=time.time(),
+            time=now,
             number=self._number,
             interval_s=interval_s,
             devices=devices,
@@ -52,7 +62,14 @@ class LiveMachine:
             host=host,
             processes=self._processes.read(devices),
             details=self._processes.details(attention.process) if attention.process else None,
+            idle_since=self._idle_since if is_first else _NOTHING,
         )
+
+    def _read_record(self) -> None:
+        """In a thread of its own: the folder may be on a file system that does not answer."""
+        from gputui.archive.idle import idle_since
+
+        self._idle_since = idle_since(time.time())
 
     def send_signal(self, identity: Identity, number: int) -> None:
         """Send a signal to exactly this process."""

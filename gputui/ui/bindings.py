@@ -86,6 +86,19 @@ FINDINGS_BINDING = Binding(
 HIDDEN_FINDINGS_BINDING = replace(FINDINGS_BINDING, show=False)
 """Of the screens of a device and of a process, whose own keys take the line."""
 
+PAST_BINDING = Binding(
+    "left_square_bracket",
+    "past(-1)",
+    "-1 h",
+    key_display="[",
+    id="past.back",
+    tooltip="what gputui record has kept: an hour back",
+)
+"""Of the screen of the past."""
+
+HIDDEN_PAST_BINDING = replace(PAST_BINDING, show=False)
+"""Of the overview and of the screen of a device, which it leads to."""
+
 COLLECTIVES_BINDING = Binding(
     "c",
     "collectives",

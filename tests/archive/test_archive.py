@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gputui.archive.report import Report, report
+from gputui.archive.report import Report, past, report
 from gputui.archive.shares import device_times
 from gputui.archive.store import DETAILED_S, KEPT_S, Archive, open_to_read
 from gputui.cli import main
@@ -32,7 +32,8 @@ from tests.ui import scenes
 
 DAY_S = 86400
 STEP_S = 300.0
-KILLED = Path(__file__).resolve().parent / "programs" / "killed.py"
+HERE = Path(__file__).resolve().parent
+KILLED, DATA = HERE / "programs" / "killed.py", HERE / "data"
 
 
 @pytest.fixture
@@ -138,6 +139,44 @@ def test_time_is_divided_among_those_who_computed(archive: Archive, tmp_path: Pa
     assert [(each.user, each.active) for each in read(tmp_path).holders] == [("ana", 0.5), ("ben", 0.5), ("eve", 0.0)]
 
 
+def test_a_process_is_one_row_from_when_to_when_and_with_when_it_computed_last(
+    archive: Archive, tmp_path: Path
+) -> None:
+    secret = scenes.process(101, 1, user="ben", command="python -u train.py --api-key=abc123secret")
+    for second, sm in ((0, 90), (10, 90), (20, 0), (30, 0)):
+        together = (held(100, 0, "ana", "4711", 20.0 + second, sm),)
+        snapshot = look(scenes.NOW + second, (95 if sm else 0, 0), (*together, secret) if second < 20 else together)
+        archive.add(snapshot.time, device_times(snapshot, 10.0), ())
+    first, second = read(tmp_path).processes
+    assert (first.device, first.pid, first.user, first.job) == ("0", 100, "ana", "4711")
+    assert (first.since, first.until, first.active) == (scenes.NOW, scenes.NOW + 30, scenes.NOW + 10)
+    assert first.held_bytes == 50 * GIB
+    assert (second.user, second.until, second.active) == ("ben", scenes.NOW + 10, 0)
+    assert "train.py" in second.command
+    assert "abc123secret" not in second.command
+    assert [each.pid for each in read(tmp_path, begin=scenes.NOW + 15).processes] == [100]
+
+
+def test_an_hour_of_the_past_has_each_gpu_over_time_also_when_rows_are_joined(archive: Archive, tmp_path: Path) -> None:
+    begin = int(scenes.NOW) // 3600 * 3600
+    for number in range(1, 540):  # half an hour busy, with a gap, then idle
+        if not 59 < number <= 120:
+            percent = 90 if number < 180 else 0
+            snapshot = look(begin + 10 * number, (percent, 0), (held(100, 0, "ana", None, 20.0, percent),))
+            archive.add(snapshot.time, device_times(snapshot, 10.0), ())
+    for now in (0.0, begin + 7200 + DETAILED_S):
+        archive.roll_up(now)
+        database = open_to_read(tmp_path / "machine.db")
+        found = past(database, begin, begin + 3600)
+        database.close()
+        assert [gpu.label for gpu in found.gpus] == ["0", "1"]
+        points = found.gpus[0].points(begin, begin + 3600, 6)
+        assert points.pop(1) is None
+        assert points == pytest.approx([90, 90, 0, 0, 0], abs=2)
+        assert found.gpus[0].mean_percent == pytest.approx(90 * 2 / 5, abs=2)
+        assert [process.pid for process in found.processes] == [100]
+
+
 def test_findings_are_kept_with_their_times(archive: Archive, tmp_path: Path) -> None:
     watch = Watch()
     troubled = scenes.snapshot((scenes.device(0, ecc_uncorrected=2),))
@@ -225,6 +264,23 @@ def test_a_file_that_is_no_record_is_a_sentence(
         path.write_bytes(content)
     assert main(["report", "--file", str(path)]) == 1
     assert sentence in capsys.readouterr().err
+
+
+def test_a_record_of_the_first_version_is_read_as_it_is_and_goes_on_being_written(tmp_path: Path) -> None:
+    path = tmp_path / "machine.db"
+    older = sqlite3.connect(path)
+    older.executescript((DATA / "archive-1.sql").read_text())
+    older.close()
+    before = read(tmp_path)
+    assert [(each.user, each.job, each.active) for each in before.holders] == [("ana", "4711", 1.0)]
+    assert (before.processes, len(before.findings)) == ([], 1)
+    writer = Archive(path)
+    snapshot = look(scenes.NOW + 3600, (95,), (held(100, 0, "ana", "4711", 20.0, 90),))
+    writer.add(snapshot.time, device_times(snapshot, 3600.0), ())
+    writer.close()
+    after = read(tmp_path)
+    assert [each.active for each in after.holders] == [2.0]
+    assert [each.pid for each in after.processes] == [100]
 
 
 def test_a_record_of_a_newer_gputui_is_left_alone(archive: Archive, tmp_path: Path) -> None:

@@ -73,9 +73,10 @@ def test_manifests_are_objects_of_kubernetes(path: Path) -> None:
 
 
 @pytest.mark.needs("systemd-analyze")
-def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
-    unit = (DEPLOY / "systemd" / "gputui-export.service").read_text()
-    copy = tmp_path / "gputui-export.service"
+@pytest.mark.parametrize("name", ["gputui-export.service", "gputui-record.service"])
+def test_systemd_accepts_the_unit(tmp_path: Path, name: str) -> None:
+    unit = (DEPLOY / "systemd" / name).read_text()
+    copy = tmp_path / name
     copy.write_text(unit.replace("/opt/gputui/bin/gputui ", f"{shutil.which('true')} "))
     done = subprocess.run(["systemd-analyze", "verify", str(copy)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -1,10 +1,12 @@
 """Findings from the fake library's devices and real processes: each in its time, and none on a healthy machine.
 
-What a host and a program that loads data show is in tests/explain/machine, with real DataLoaders.
+What a program that loads data shows is in tests/explain/machine, with real DataLoaders.
 """
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import NamedTuple
@@ -19,6 +21,7 @@ from gputui.sources.procfs import ProcFs
 from tests.conftest import FakeGpus
 from tests.explain.machine.scenes import Machine
 from tests.hanging import HANGS_S
+from tests.plugins.left_out import CONTAINERS
 from tests.sources.children import IDLE, running
 from tests.sources.conftest import Looks
 from tests.sources.test_orphans import end_launcher, family
@@ -38,6 +41,8 @@ class Watched:
 
     def __init__(self, gpus: FakeGpus, looks: Looks, pids: list[int]) -> None:
         self.gpus, self.looks, self.pids = gpus, looks, pids
+        self.heat_share = 0.0
+        """Of the time, for which heat lowers the clocks of GPU 1."""
         self._machine = Machine()
         self._machine.now = LATER
         looks.source.watch_faults()
@@ -48,10 +53,18 @@ class Watched:
     def pass_time(self, seconds: float, step_s: float = 2.0) -> list[tuple[str, str]]:
         """The kinds and places of the findings after so long."""
         for _ in range(max(1, round(seconds / step_s))):
+            self._count(step_s)
             devices = self.looks.look(step_s)
             looked = Snapshot(devices=devices, host=scenes.HOST, processes=self._processes.read(devices))
             self._machine.pass_time(step_s, looked, step_s)
         return [(finding.kind, finding.where) for finding in self._machine.watch.findings]
+
+    def _count(self, seconds: float) -> None:
+        """The driver's counters go on."""
+        device = self.gpus.state.dev[1]
+        until_us = device.slowed_until_us + int(1e6 * seconds)
+        lowered_ns = device.slowed_thermal_ns + int(1e9 * seconds * self.heat_share)
+        self.gpus.set(1, slowed_until_us=until_us, slowed_thermal_ns=lowered_ns)
 
 
 @pytest.fixture
@@ -88,6 +101,7 @@ TROUBLES = {
     "rows": Trouble(lambda on: on.gpus.set(1, remapped_uncorrectable=1, remap_pending=1), within_s=60),
     "nvlink": Trouble(lambda on: on.gpus.set(1, nvlinks_active=17), within_s=30),
     "pcie": Trouble(lambda on: on.gpus.set(1, pcie_gen=3), within_s=180),
+    "slowed": Trouble(lambda on: setattr(on, "heat_share", 0.4), within_s=320),
     "not_working": Trouble(
         lambda on: on.gpus.set(1, **WAITS, **NO_PIPES),
         within_s=70,
@@ -116,9 +130,22 @@ def test_an_orphan_is_found_in_time(watched: Watched) -> None:
         watched.gpus.process(each.worker_pid, {0: 300}, sm=0)
         assert watched.pass_time(70) == []
         end_launcher(each)
-        if ProcFs().stat(each.worker_pid).parent_pid != 1:
-            return  # a subreaper that is no init has taken it over: it is somebody's
-        assert watched.pass_time(72) == [("orphan", "GPU 0")]
+        is_of_init = ProcFs().stat(each.worker_pid).parent_pid == 1  # not where a subreaper has taken it over
+        assert watched.pass_time(72) == [("orphan", "GPU 0")] * is_of_init
+
+
+FULL_SHM = (
+    "mount -t tmpfs -o size=8m tmpfs /dev/shm && head -c 8100000 /dev/zero >/dev/shm/batch && exec $0 -m gputui --once"
+)
+
+
+@pytest.mark.root
+@pytest.mark.needs(CONTAINERS)
+def test_a_container_whose_dev_shm_is_nearly_full_is_told_so_at_once(fake_gpus: FakeGpus) -> None:
+    command = ["unshare", "--mount", "sh", "-c", FULL_SHM, sys.executable]
+    looked = subprocess.run(command, env=fake_gpus.environment, capture_output=True, text=True, check=True)
+    assert "/dev/shm is nearly full: 97%" in looked.stdout
+    assert "docker --shm-size=16g" in " ".join(looked.stdout.split())
 
 
 def test_nothing_is_wrong_with_a_healthy_machine_in_ten_minutes(watched: Watched) -> None:

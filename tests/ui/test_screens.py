@@ -55,6 +55,28 @@ EXTRA = {
 }
 
 
+FIVE_SIZES = [(60, 20), (80, 24), (100, 30), (120, 40), (200, 50)]
+MACHINES = {
+    "8-gpus": scenes.node(),
+    "1-gpu": scenes.snapshot(scenes.devices(1), (scenes.process(),)),
+    "mig": scenes.snapshot(
+        (*scenes.devices(1), *scenes.instances(0, 7)),
+        (scenes.process(uses=(scenes.use(gib=4.0)._replace(device="MIG-0-1"),)),),
+    ),
+    "no-driver": PROBLEM,
+}
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+async def test_an_overview_at_five_sizes(machine: str, screen_text):
+    async with open_monitor(MACHINES[machine], size=(80, 24)) as monitor:
+        pictures = []
+        for width, height in FIVE_SIZES:
+            await monitor.resize(width, height)
+            pictures.append(f"{width}x{height}\n{monitor.text}\n")
+        assert "".join(pictures) == screen_text
+
+
 async def open_screen(monitor: Monitor, keys: list[str]) -> None:
     """Fill the history with ten snapshots, press the keys, and wait for readings made only on that screen."""
     *past, newest = (

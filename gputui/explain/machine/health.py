@@ -1,4 +1,4 @@
-"""Devices that fail or are about to: lost, gone, with errors in memory, or with slow links."""
+"""Devices that fail or are about to: lost, gone, with errors in memory, too hot, or with slow links."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gputui.explain.machine import thresholds
 from gputui.explain.machine.scene import Scene, Sign, mean, place
 from gputui.explain.machine.xids import XIDS, XidKind
+from gputui.model.machine.device import Device
 from gputui.model.reading import value_of
 from gputui.model.weight import Weight
 from gputui.units import format_duration
@@ -115,6 +116,41 @@ def recovery(scene: Scene) -> Iterator[Sign]:
             title = f"The driver asks for a recovery action: {action}"
             evidence = ("nvidia-smi -q shows it as GPU Recovery Action.",)
             yield Sign(place(device), title, evidence, RECOVERY[action], device=device.key)
+
+
+def slowed(scene: Scene) -> Iterator[Sign]:
+    """Devices whose clocks heat or the power supply lowers; the power limit, which does so on purpose, is none."""
+    for device in scene.devices:
+        for series, cause, remedy in _SLOWED:
+            minute = scene.minute(device.key, series)
+            if minute and mean(minute) >= thresholds.SLOWED_PERCENT:
+                title = f"{cause} its clocks {mean(minute):.0f}% of the time"
+                evidence = tuple(_temperature_and_clock(device))
+                yield Sign(place(device), title, evidence, remedy, device=device.key, about=series)
+
+
+_SLOWED = (
+    (
+        "slowed_for_heat_percent",
+        "Heat lowers",
+        "Look at its fans, for dust and at the air it gets. Its programs are slower, and so are ranks that wait.",
+    ),
+    (
+        "slowed_by_supply_percent",
+        "The power supply lowers",
+        "Have the machine's power supplies and the board's cables examined: one may have failed or carry too much.",
+    ),
+)
+"""The series of the history, and what is said of it."""
+
+
+def _temperature_and_clock(device: Device) -> Iterator[str]:
+    temperature, slows_at = value_of(device.temperature_c), value_of(device.slowdown_temperature_c)
+    if temperature is not None:
+        yield f"It is at {temperature} C" + (f", and slows down at {slows_at} C." if slows_at else ".")
+    clock, highest = value_of(device.sm_clock_mhz), value_of(device.max_sm_clock_mhz)
+    if clock and highest:
+        yield f"Its SMs run at {clock} of {highest} MHz."
 
 
 def slow_pcie(scene: Scene) -> Iterator[Sign]:

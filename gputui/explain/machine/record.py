@@ -15,6 +15,8 @@ from gputui.model.reading import Absent, value_of
 PROCESSES_AT_MOST = 500
 """How many processes have graphs, each of which takes 100 kB after six hours."""
 
+_HEAT = frozenset({"sw_thermal_slowdown", "hw_thermal_slowdown"})
+
 
 def history_owner(process: Process) -> str:
     """The key of a process in the history."""
@@ -64,6 +66,18 @@ def _device_readings(device: Device) -> Iterator[tuple[str, float]]:
         point = reading.point(device)
         if point is not None:
             yield reading.series, point
+    yield from _slowed(device)
+
+
+def _slowed(device: Device) -> Iterator[tuple[str, float]]:
+    """For what part of the time heat or the power supply lowered the clocks; of this moment where nothing counts."""
+    reasons, throttled = value_of(device.throttle_reasons), value_of(device.throttled)
+    if throttled is not None:
+        yield "slowed_for_heat_percent", throttled.thermal_percent
+    elif reasons is not None:
+        yield "slowed_for_heat_percent", 100.0 * (not _HEAT.isdisjoint(reasons))
+    if reasons is not None:
+        yield "slowed_by_supply_percent", 100.0 * ("hw_power_brake_slowdown" in reasons)
 
 
 def _all_devices(devices: tuple[Device, ...]) -> Iterator[tuple[str, float]]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from gputui.explain.machine import thresholds
-from gputui.explain.machine.health import ecc, gone, lost, nvlink_down, recovery, rows, silent, slow_pcie, xids
+from gputui.explain.machine.health import ecc, gone, lost, nvlink_down, recovery, rows, silent, slow_pcie, slowed, xids
 from gputui.explain.machine.host import running_out
 from gputui.explain.machine.input import starved
 from gputui.explain.machine.processes import foreign_contexts, orphans, unaccounted
@@ -41,6 +41,7 @@ RULES = (
     Rule("rows", "memory rows that wait to be replaced", rows),
     Rule("nvlink", "NVLinks are down", nvlink_down),
     Rule("pcie", "a PCIe link is slower than it could be, under load", slow_pcie, thresholds.UNDER_LOAD_AFTER_S),
+    Rule("slowed", "heat or the power supply lowers a GPU's clocks", slowed, thresholds.SLOWED_AFTER_S),
     Rule("host", "memory, a limit, swap or /dev/shm runs out", running_out, needs_devices=False),
     Rule("not_working", "a GPU is busy and hardly works", not_working),
     Rule("input", "a GPU waits for its input", starved),

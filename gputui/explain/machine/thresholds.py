@@ -35,6 +35,11 @@ UNDER_LOAD_PERCENT = 50
 """Utilisation from which on a PCIe link should have its full speed: it is slower on purpose while a GPU rests."""
 UNDER_LOAD_AFTER_S = 60.0
 
+SLOWED_PERCENT = 10
+"""Of the time of a minute in which heat or the power supply lowers the clocks. The power limit does so on purpose."""
+SLOWED_AFTER_S = 240.0
+"""With the minute before it, five minutes, as in nvidia_gpu_exporter's alerts."""
+
 NEARLY_FULL_SHARE = 0.95
 """Of memory, a limit, swap or /dev/shm: the kernel reclaims all the time, and the next request may fail."""
 FILLING_SHARE = 0.7

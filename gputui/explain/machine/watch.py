@@ -79,9 +79,9 @@ class Watch:
         for sign in rule.find(scene):
             key = (rule.kind, sign.device, sign.process, sign.about)
             before = self._seen.get(key)
-            since = before.since if before else now if sign.since is None else sign.since
-            at_begin = before.at_begin if before else sign.since is None and now <= self._begin + FIRST_S
-            self._seen[key] = _Seen(since, now, at_begin, sign)
+            since = min(before.since if before else now, now if sign.since is None else sign.since)
+            at_begin = before.at_begin if before else now <= self._begin + FIRST_S
+            self._seen[key] = _Seen(since, now, at_begin and sign.since is None, sign)
         for key in [key for key, seen in self._seen.items() if key[0] == rule.kind and seen.last < now]:
             del self._seen[key]
 

@@ -7,9 +7,13 @@ from collections.abc import Iterator
 from gputui.explain.machine import thresholds
 from gputui.explain.machine.scene import Holding, Scene, Sign, mean, place
 from gputui.model.machine.device import Device
+from gputui.model.machine.programs import program_of
 from gputui.model.reading import Absent, value_of
 from gputui.model.weight import Weight
 from gputui.units import format_bytes, format_rate
+
+_COMMAND_AT_MOST = 80
+"""Letters of a command, in a sentence."""
 
 
 def not_working(scene: Scene) -> Iterator[Sign]:
@@ -80,7 +84,7 @@ def idle_held(scene: Scene) -> Iterator[Sign]:
             continue
         used = _use(device, scene)
         if used is not None and used < thresholds.USED_PERCENT:
-            yield _held(device, holders, held_bytes)
+            yield _held(device, holders, held_bytes, _held_since(device, holders, scene))
 
 
 def _use(device: Device, scene: Scene) -> float | None:
@@ -92,16 +96,31 @@ def _use(device: Device, scene: Scene) -> float | None:
     return None
 
 
-def _held(device: Device, holders: list[Holding], held_bytes: int) -> Sign:
+def _held_since(device: Device, holders: list[Holding], scene: Scene) -> float | None:
+    """Since when the record has it so, and one of these was there."""
+    recorded = scene.snapshot.idle_since.get(device.key)
+    if recorded is None:
+        return None
+    started = (holder.process.identity.started for holder in holders)
+    return max(recorded, min((time for time in started if time is not None), default=recorded))
+
+
+def _program(holder: Holding) -> str:
+    command = value_of(holder.process.command)
+    return f" in {program_of(command)[:_COMMAND_AT_MOST].rstrip()}" if command else ""
+
+
+def _held(device: Device, holders: list[Holding], held_bytes: int, since: float | None) -> Sign:
     first, others = holders[0], len(holders) - 1
     more = f" and {others} more" if others else ""
     return Sign(
         place(device),
         f"Held and not used: {first.who}{more} hold{'' if others else 's'} {format_bytes(held_bytes)}",
-        tuple(f"{holder.who} holds {format_bytes(holder.used_bytes)}." for holder in holders[:4]),
+        tuple(f"{holder.who} holds {format_bytes(holder.used_bytes)}{_program(holder)}." for holder in holders[:4]),
         "Ask whose it is whether it is still needed: a notebook gives its memory back when its kernel is shut down. "
         "T on a process asks it to end.",
         device=device.key,
         process=first.process.identity if not others else None,
         weight=Weight.ADVICE,
+        since=since,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from gputui.model.machine.device import DeviceLook
@@ -10,6 +11,8 @@ from gputui.model.machine.host import Host
 from gputui.model.machine.process import Identity, ProcessDetails, ProcessLook
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gputui.model.fleet.attention import FleetAttention
     from gputui.model.fleet.fleet import Fleet
 
@@ -33,7 +36,8 @@ class Snapshot(NamedTuple):
     while a call into the driver hangs. `details` belong to the process that a screen asked for, if any. `example` is
     the title of the recorded program that the demonstration shows, "" for its first one. `findings` are what is wrong
     with the machine, the worst first, as far as this snapshot and those before it tell. `fleet` is
-    what is known of many machines; there is nothing of this one then.
+    what is known of many machines; there is nothing of this one then. `idle_since` is for GPUs (by `Device.key`) that
+    were held and not used when gputui started: since when, by the record.
     """
 
     time: float = 0.0
@@ -48,6 +52,7 @@ class Snapshot(NamedTuple):
     details: ProcessDetails | None = None
     findings: tuple[MachineFinding, ...] = ()
     fleet: Fleet | None = None
+    idle_since: Mapping[str, float] = MappingProxyType({})
 
 
 NOTHING_YET = Snapshot()

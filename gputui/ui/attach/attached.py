@@ -17,6 +17,7 @@ from gputui.model.attached.target import ActionName, Look
 from gputui.model.attached.timeline import Timeline
 from gputui.model.attached.trace import Trace
 from gputui.model.collectives import Inquiry, Question
+from gputui.model.past import Past
 from gputui.ui.attach.targets import ActionFeed, FeedMessage, OpenFeed, Targets
 from gputui.ui.attach.tree_thread import TreeThread
 from gputui.ui.messages import MomentsTaken, NoticeGiven, ProbeLoaded, StepBuilt, TimelineTaken, TreeBuilt
@@ -93,6 +94,8 @@ class Attached:
         """Puts the probe into a process without it; None where that is not offered."""
         self.inquirer: Inquirer | None = None
         """Asks NCCL; None where that is not offered."""
+        self.read_past: Callable[[float, float], Past] | None = None
+        """What the record of this machine has between two times, or `GputuiError`; None where that is not offered."""
         self.is_replay = False
         """Whether gputui shows only a recording, without a monitor below it."""
         self.is_far = False

@@ -53,6 +53,7 @@ PRIVATE_NAMES = (
     PrivateName(DRIVER, "_get_terminal_size", "overridden for the same reason", ("self",)),
     PrivateName(DRIVER, "_writer_thread", "writes to the terminal; None while the terminal is not ours"),
     PrivateName(WRITER, "_queue", "unbounded, so that a write never blocks the event loop; empty: nothing is waiting"),
+    PrivateName(DRIVER, "_disable_mouse_support", "called where no thread that reads keys could be started"),
     PrivateName(DRIVER, "_key_thread", "set to None once it has stopped, so that it is stopped only once"),
     PrivateName(DRIVER, "_run_input_thread", "overridden: Textual turns an error into exit status 0", ("self",)),
     PrivateName(DRIVER, "_mouse_pixels", "switched off on the way out, which Textual forgets"),

@@ -138,7 +138,7 @@ class Terminal(LinuxDriver):
     def close(self) -> None:
         """Wait until the terminal has taken the last bytes, at most `LAST_WORDS_S` seconds."""
         writer, self._writer_thread = self._writer_thread, None
-        if writer is not None:
+        if writer is not None and writer.is_alive():  # it may never have started
             writer._queue.put(None)
             writer.join(LAST_WORDS_S)
 
@@ -153,7 +153,13 @@ class Terminal(LinuxDriver):
     def start_application_mode(self) -> None:
         """Take the terminal, as soon as this job is in the foreground."""
         self._wait_for_foreground()
-        super().start_application_mode()  # type: ignore[no-untyped-call]
+        try:
+            super().start_application_mode()  # type: ignore[no-untyped-call]
+        except RuntimeError:  # the system refused the thread that reads keys, when the terminal was changed already
+            self._key_thread = None
+            self._disable_mouse_support()
+            self.stop_application_mode()
+            raise
         if self._writer_thread is not None:
             self._writer_thread._queue.maxsize = 0  # never blocks the event loop: `is_behind` bounds the queue
         elif not os.isatty(self.fileno):  # the terminal went away before the input thread could start and notice

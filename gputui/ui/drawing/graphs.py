@@ -54,8 +54,19 @@ def area_height(width: int, count: int, lines: int) -> int:
     return max(2, min(HIGHEST, lines // rows - 2))
 
 
-def draw_graphs(graphs: Sequence[Graph], width: int, height: int, span_s: float, appearance: Appearance) -> list[Line]:
-    """A grid of graphs, each with a title, an area of `height` lines and an axis of time, `span_s` a point."""
+def draw_graphs(
+    graphs: Sequence[Graph],
+    width: int,
+    height: int,
+    span_s: float,
+    appearance: Appearance,
+    *,
+    ends: tuple[str, str] | None = None,
+) -> list[Line]:
+    """A grid of graphs, each with a title, an area of `height` lines and an axis of time, `span_s` a point.
+
+    `ends` are words for the two ends of the axis where the right one is not now.
+    """
     if not graphs:
         return []
     abreast = graphs_abreast(width, len(graphs))
@@ -66,7 +77,7 @@ def draw_graphs(graphs: Sequence[Graph], width: int, height: int, span_s: float,
         lines.append(_beside([_title(graph, cells, appearance) for graph in band]))
         bodies = [_body(graph, cells, height, appearance) for graph in band]
         lines += [_beside([body[row] for body in bodies]) for row in range(height)]
-        lines.append(_beside([_times(cells, span_s) for _ in band]))
+        lines.append(_beside([_times(cells, span_s, ends) for _ in band]))
     return lines
 
 
@@ -95,11 +106,11 @@ def _body(graph: Graph, width: int, height: int, appearance: Appearance) -> list
     ]
 
 
-def _times(width: int, span_s: float) -> Line:
+def _times(width: int, span_s: float, ends: tuple[str, str] | None) -> Line:
     """The axis of time: how long ago the area begins, and how long a point is."""
     room = max(1, width - AXIS)
-    left, right = f"{_ago(room * span_s)} ago, {span_s:g} s per cell", " now"
-    if len(left) + len(right) > room:
+    left, right = ends or (f"{_ago(room * span_s)} ago, {span_s:g} s per cell", " now")
+    if not ends and len(left) + len(right) > room:
         left = f"{_ago(room * span_s)} ago"
     return ((fit(" " * AXIS + fit(left, max(1, room - len(right))) + right, width), "dim"),)
 

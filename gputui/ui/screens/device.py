@@ -10,11 +10,12 @@ from textual.binding import Binding, BindingType
 from gputui.model.history import SPANS_S
 from gputui.model.machine.device import Device
 from gputui.model.machine.snapshot import Attention
-from gputui.ui.bindings import HIDDEN_FINDINGS_BINDING
+from gputui.ui.bindings import HIDDEN_FINDINGS_BINDING, HIDDEN_PAST_BINDING
 from gputui.ui.drawing.line import Line, wrap
 from gputui.ui.drawing.monitor.device_page import draw_device_page
 from gputui.ui.drawing.monitor.process_rows import View, process_rows_of
 from gputui.ui.screens.base import SubScreen
+from gputui.ui.screens.past import show_past
 from gputui.ui.widgets.page import Page
 
 GONE = (
@@ -34,6 +35,7 @@ class DeviceScreen(SubScreen):
         Binding("z", "zoom", "Zoom", id="graph.zoom", tooltip="seconds per cell of the graphs"),
         Binding("y", "copy_identity", "Copy UUID", id="copy.identity", tooltip="copy the PID, or the device's UUID"),
         HIDDEN_FINDINGS_BINDING,
+        HIDDEN_PAST_BINDING,
     ]
 
     def __init__(self, key: str) -> None:
@@ -68,6 +70,10 @@ class DeviceScreen(SubScreen):
             self._key = keys[(keys.index(self._key) + steps) % len(keys)]
             self.monitor.attend()
             self.draw()
+
+    def action_past(self, _hours: int) -> None:
+        """Show what the record has of the present hour, and from there of those before."""
+        show_past(self)
 
     def _device(self) -> Device | None:
         devices = self.monitor.snapshot.devices.devices

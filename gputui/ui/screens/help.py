@@ -83,6 +83,7 @@ def owners(app: type[DOMNode]) -> Iterable[type[DOMNode]]:
     from gputui.ui.screens.attach.table import ATTACH_SCREENS
     from gputui.ui.screens.device import DeviceScreen
     from gputui.ui.screens.overview import Overview
+    from gputui.ui.screens.past import PastScreen
     from gputui.ui.screens.process import ProcessScreen
     from gputui.ui.screens.process_list import ProcessListScreen
 
@@ -94,6 +95,7 @@ def owners(app: type[DOMNode]) -> Iterable[type[DOMNode]]:
         Overview,
         ProcessScreen,
         DeviceScreen,
+        PastScreen,
     ]
     return (*with_lists, AttachScreen, *attached, *parts, SubScreen)
 
@@ -119,6 +121,7 @@ def scopes(app: type[DOMNode]) -> list[frozenset[str]]:
     from gputui.ui.screens.device import DeviceScreen
     from gputui.ui.screens.fleet.screen import FleetScreen
     from gputui.ui.screens.overview import Overview
+    from gputui.ui.screens.past import PastScreen
     from gputui.ui.screens.process import ProcessScreen
     from gputui.ui.screens.process_list import ProcessListScreen
     from gputui.ui.screens.table import TableScreen
@@ -127,7 +130,7 @@ def scopes(app: type[DOMNode]) -> list[frozenset[str]]:
     everywhere = (app, Cursored)
     screens: list[tuple[type[DOMNode], ...]] = [(*everywhere, TableScreen, ProcessListScreen, Overview)]
     screens += [(*everywhere, TableScreen, FleetScreen)]
-    screens += [(*everywhere, SubScreen, screen) for screen in (ProcessScreen, DeviceScreen)]
+    screens += [(*everywhere, SubScreen, screen) for screen in (ProcessScreen, DeviceScreen, PastScreen)]
     screens += [
         (*everywhere, AttachScreen, entry.screen_class, *entry.screen_class.PARTS_WITH_KEYS)
         for entry in ATTACH_SCREENS.values()

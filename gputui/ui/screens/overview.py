@@ -14,12 +14,19 @@ from gputui.model.machine.process import Identity, Process
 from gputui.model.machine.secrets import mask_command
 from gputui.model.machine.snapshot import Attention
 from gputui.model.reading import value_of
-from gputui.ui.bindings import COPY_BINDINGS, FINDINGS_BINDING, HIDDEN_COLLECTIVES_BINDING, ZOOM_BINDING
+from gputui.ui.bindings import (
+    COPY_BINDINGS,
+    FINDINGS_BINDING,
+    HIDDEN_COLLECTIVES_BINDING,
+    HIDDEN_PAST_BINDING,
+    ZOOM_BINDING,
+)
 from gputui.ui.drawing.monitor.devices import DeviceRow
 from gputui.ui.drawing.monitor.overview import BAND_FROM_WIDTH, arrange
 from gputui.ui.drawing.monitor.process_rows import ProcessRow, process_rows_of
 from gputui.ui.screens.collectives import ask_collectives
 from gputui.ui.screens.device import DeviceScreen
+from gputui.ui.screens.past import show_past
 from gputui.ui.screens.process import ProcessScreen
 from gputui.ui.screens.process_list import ProcessListScreen
 from gputui.ui.screens.signals import choose_signal, confirm_signal
@@ -50,6 +57,7 @@ class Overview(ProcessListScreen):
         Binding("a", "attach", "Attach", id="process.attach", tooltip="show its PyTorch memory"),
         FINDINGS_BINDING,
         HIDDEN_COLLECTIVES_BINDING,
+        HIDDEN_PAST_BINDING,
         *COPY_BINDINGS,
         ZOOM_BINDING,
         Binding("e", "environment", "Env", show=False, id="process.environment", tooltip="its environment variables"),
@@ -163,6 +171,10 @@ class Overview(ProcessListScreen):
         """Ask NCCL in the process under the cursor, or in a rank of a job, after a question."""
         row = self.query_one(ProcessTable).current
         ask_collectives(self, row.pids if row else ())
+
+    def action_past(self, _hours: int) -> None:
+        """Show what the record has of the present hour, and from there of those before."""
+        show_past(self)
 
     def action_copy_identity(self) -> None:
         """Copy the PID of the process under the cursor, or the UUID of the device."""

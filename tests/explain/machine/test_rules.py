@@ -9,7 +9,7 @@ import pytest
 from gputui.explain.machine.rules import RULES
 from gputui.explain.machine.watch import Watch
 from gputui.model.history import History
-from gputui.model.machine.device import DeviceLook, Lost, NvLinks, PcieLink, RemappedRows, Xid
+from gputui.model.machine.device import DeviceLook, Lost, NvLinks, PcieLink, RemappedRows, Throttled, Xid
 from gputui.model.machine.host import HostMemory, Space
 from gputui.model.machine.owner import Owner
 from gputui.model.machine.process import Identity, Process, ProcessState, Rank, Unattributed
@@ -94,6 +94,12 @@ SPEAKING = {
         gpu(nvlinks=NvLinks(17, 18, None, None)), 0, "1 of 18 NVLinks", gpu(nvlinks=NvLinks(0, 18, None, None))
     ),
     "pcie": Case(gpu(pcie=GEN_3), 110, "PCIe runs at gen 3 x16", gpu(**IDLE, pcie=GEN_3)),
+    "slowed": Case(
+        gpu(throttled=Throttled(0.0, 40.0), temperature_c=91),
+        300,
+        "Heat lowers its clocks 40% of the time",
+        gpu(throttled=Throttled(90.0, 2.0)),
+    ),
     "host": Case(host(memory=memory(0.97)), 0, "host: Host memory is nearly full: 97%", host(memory=memory(0.9))),
     "not_working": Case(gpu(**SPINNING), 60, "Busy, and hardly working", gpu(**{**SPINNING, "power_w": 400.0})),
     "idle_held": Case(
@@ -132,6 +138,19 @@ def test_a_rule_speaks_when_its_time_has_come_and_not_before(kind: str) -> None:
     assert finding.evidence
     assert finding.remedy
     assert kind not in [each.kind for each in Machine().pass_time(case.after_s + 10, case.nearly, step_s)]
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("hw_thermal_slowdown", "Heat"),
+        ("hw_power_brake_slowdown", "The power supply"),
+        ("sw_power_cap", ""),
+    ],
+)
+def test_without_a_counter_the_reasons_of_each_look_tell_what_lowers_the_clocks(reason: str, words: str) -> None:
+    hot = gpu(throttled=Absent("not supported"), throttle_reasons=(reason,))
+    assert [finding.title.startswith(words) for finding in Machine().pass_time(302, hot)] == [True] * bool(words)
 
 
 def test_every_rule_has_a_scene() -> None:
@@ -272,6 +291,27 @@ def test_a_single_look_tells_what_a_minute_would_confirm() -> None:
     snapshot = held(process(is_orphan=True))
     watch = Watch(is_single_look=True)
     assert [finding.kind for finding in watch.take(snapshot, History())] == ["orphan"]
+
+
+@pytest.mark.parametrize(("started_ago_s", "since_ago_s"), [(9 * 86400, 4 * 86400), (7200, 7200), (600, None)])
+def test_what_is_held_since_tuesday_by_the_record_is_found_at_once(
+    started_ago_s: float, since_ago_s: float | None
+) -> None:
+    snapshot = held(process(identity=Identity(1000, scenes.NOW - started_ago_s)))
+    machine = Machine()
+    found = machine.pass_time(2, snapshot._replace(idle_since={"GPU-00000000": scenes.NOW - 4 * 86400}))
+    assert [scenes.NOW - finding.since for finding in found] == ([] if since_ago_s is None else [since_ago_s])
+    assert not any(finding.is_older for finding in found)
+    assert len(machine.pass_time(20, snapshot)) == len(found)  # only the first looks have the record
+
+
+def test_what_is_held_and_not_used_is_said_with_whose_program_it_is() -> None:
+    snapshot = held(process(owner=Owner(job="4711"), command=f"python notebook.py --api-key=abc123secret {'x' * 999}"))
+    (finding,) = Machine().pass_time(4, snapshot._replace(idle_since={"GPU-00000000": 0.0}), 3700.0)
+    (evidence,) = finding.evidence
+    assert evidence.startswith("ana (PID 1000, Slurm job 4711) holds 20.0 GiB in notebook.py --api-key=")
+    assert len(evidence) < 160
+    assert "secret" not in evidence
 
 
 def test_nothing_is_wrong_with_the_demonstration_in_ten_minutes() -> None:

@@ -12,7 +12,8 @@ from gputui.units import format_duration
 
 NOTHING = (
     "Nothing is wrong with this machine, as far as gputui sees. Some findings need time: a minute to see that a "
-    "GPU is busy and does not work, an hour that one is held and not used. `gputui watch` waits for them."
+    "GPU is busy and does not work, an hour that one is held and not used, which is known at once where "
+    "`gputui record` runs. `gputui watch` waits for them."
 )
 NOTHING_IN_FLEET = (
     "Nothing is wrong with these machines, as far as their exporters tell. The server is asked for findings once "

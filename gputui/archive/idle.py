@@ -1,0 +1,46 @@
+"""Since when each GPU is held and not used, by the record of a gputui that runs beside this one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from gputui.archive.place import file_to_read
+from gputui.errors import GputuiError
+
+_FRESH_S = 60.0
+"""A record whose newest look is older has ended."""
+_WATCHED_SHARE = 0.9
+"""Of the time that is told: a GPU may have been used while nobody recorded."""
+
+_SINCE = """
+WITH used AS (SELECT id, uuid, coalesce((SELECT time FROM device_time WHERE device = device.id
+    AND idle_held_s < 0.99 * span_s ORDER BY time DESC LIMIT 1), 0) AS last FROM device)
+SELECT uuid, min(time), sum(span_s), max(time) FROM used CROSS JOIN device_time
+ON time > last AND device = id GROUP BY id
+"""
+"""Reads no further back than the oldest of what it tells."""
+
+
+def idle_since(now: float, path: str = "") -> Mapping[str, float]:
+    """For each GPU that is held and not used, by `Device.key`, since when; nothing where nobody records.
+
+    SQLite is imported where there is a record: each start would pay for it.
+    """
+    path = path or file_to_read(os.environ)
+    if not os.access(path, os.R_OK):
+        return {}
+    from pathlib import Path
+
+    from gputui.archive.store import reading
+
+    try:
+        with reading(Path(path)) as database:
+            rows = database.execute(_SINCE).fetchall()
+    except GputuiError:
+        return {}
+    return {
+        uuid: since
+        for uuid, since, watched_s, newest in rows
+        if 0 <= now - newest < _FRESH_S and watched_s >= _WATCHED_SHARE * (newest - since)
+    }
