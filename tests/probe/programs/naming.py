@@ -51,6 +51,28 @@ class Trainer:
         return look()
 
 
+class Step:
+    def __init__(self, kept):
+        self.kept = kept
+
+    def __call__(self):
+        return self.kept
+
+
+def later(in_closure):
+    return lambda: in_closure
+
+
+@check
+def what_functions_in_a_list_hold_is_named_after_the_list():
+    pending = [later(zeros(131, 2)), functools.partial(later, in_closure=zeros(132, 2)), Step(zeros(133, 2)).__call__]
+    by_shape = look()
+    assert by_shape[131, 2] == ("pending[0].in_closure", "other")
+    assert by_shape[132, 2] == ("pending[1].in_closure", "other")
+    assert by_shape[133, 2] == ("pending[2].kept", "other")
+    del pending
+
+
 @check
 def an_attribute_is_named_after_the_variable_that_leads_to_it():
     trainer = Trainer(101)
