@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 
 from gputui.model.attached.analysis import Owner
@@ -99,3 +99,14 @@ def listed(names: Iterable[str]) -> str:
 def counted(count: int, noun: str) -> str:
     """ "1 segment", "2 segments"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def exceptions_words(labels: Collection[str]) -> str:
+    """Which exceptions these are: "the exception of cell 12", "12 exceptions in errors"; "" where they have no name."""
+    lists = {label.partition("[")[0] for label in labels}
+    if len(labels) == 1:
+        (label,) = labels
+        return f"the {label}" if label else ""
+    if len(lists) != 1 or not all("[" in label for label in labels):
+        return ""
+    return f"{counted(len(labels), 'exception')} in {lists.pop().removeprefix('exception ')}"

@@ -629,6 +629,13 @@ def test_a_kept_exception_is_a_problem_after_memory_ran_out(num_ooms, weight):
     assert story(moment(row(kept_tensor), num_ooms=num_ooms)).findings()["kept_by_exception"].weight is weight
 
 
+def test_exceptions_in_one_list_are_named_after_it():
+    kept = [Tensor(100, f"x (exception run.errors[{n}][1], a.py:5 in f)", X, keeper=Keeper.EXCEPTION) for n in range(3)]
+    finding = story(moment(row(*kept))).findings()["kept_by_exception"]
+    assert finding.title == "3 exceptions in run.errors keep the locals of f(): 300 MiB."
+    assert "Keep str(error) instead of the exceptions in run.errors" in finding.remedy
+
+
 def test_a_lost_exception_beside_the_last_one_gets_the_remedy_that_frees_both():
     lost = Tensor(300, "x (exception of cell 5, a.py:5 in f)", X, keeper=Keeper.LOST_EXCEPTION)
     kept_last = Tensor(100, IN_TRAIN, X, keeper=Keeper.NOTEBOOK_EXCEPTION)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from gputui.explain.memory.need import need_of
 from gputui.explain.memory.parts import CACHE_SINCE, TENSORS_SINCE, parts_of
-from gputui.explain.owners.names import UNNAMED, counted, family, place
+from gputui.explain.owners.names import UNNAMED, counted, exceptions_words, family, place
 from gputui.model.attached.analysis import Owner
 from gputui.model.attached.moment import DeviceLayout, DeviceMoment
 from gputui.model.attached.tensors import Category, Container, Keeper
@@ -260,8 +260,7 @@ def _holder(key: HolderKey, group: _Group, containers: Mapping[str, Container]) 
     if name == CYCLES:
         keeps, where = group.locals.most_common(1)[0][0], ""
     elif key[0] == "keeper":
-        (exception,) = group.exceptions if len(group.exceptions) == 1 else ("",)
-        name = f"the {exception}" if exception else name
+        name = exceptions_words(group.exceptions) or name
         local = group.locals.most_common(1)[0][0]
         keeps, where = f"keeps {local}" + (" and other locals" if len(group.locals) > 1 else ""), ""
     else:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from gputui.explain.advice.situation import Situation
 from gputui.explain.advice.thresholds import PART_BYTES, TIGHT_SHARE
 from gputui.explain.memory.collection import Collection, collection_of
-from gputui.explain.owners.names import counted, family, listed, place
+from gputui.explain.owners.names import counted, exceptions_words, family, listed, place
 from gputui.model.attached.analysis import Blocker
 from gputui.model.attached.finding import Finding
 from gputui.model.attached.tensors import Category, Keeper
@@ -37,6 +37,10 @@ CURES = {
 }
 """The statements for notebooks were tried in ipykernel 7 with IPython 9: each frees the memory at once."""
 
+IN_LIST = (
+    "Keep str(error) instead of the exceptions in {}: each has a traceback, which keeps the local variables of every"
+    " function that it went through."
+)
 FORGET_OUTPUTS = "get_ipython().displayhook.flush(); get_ipython().user_ns_hidden.update(_='', __='', ___='')"
 
 CYCLE_OF = "A cycle of "
@@ -66,7 +70,8 @@ def kept_by_exception(situation: Situation) -> Finding | None:
     functions = dict.fromkeys(f"{line.rpartition(' in ')[2]}()" for _, _, line in places if line)
     statistics = situation.device.statistics
     is_missed = bool(statistics.num_ooms) and _bytes(blockers) > TIGHT_SHARE * statistics.allocated_bytes
-    keeps = f"The {labels[0]} keeps" if len(labels) == 1 else f"{counted(len(labels), 'exception')} keep"
+    which = exceptions_words(labels) or counted(len(labels), "exception")
+    keeps = f"{which[0].upper()}{which[1:]} {'keeps' if len(labels) == 1 else 'keep'}"
     return _finding(
         "kept_by_exception",
         f"{keeps if labels else 'An exception keeps'} the locals of {listed(functions) or 'functions'}:",
@@ -77,7 +82,10 @@ def kept_by_exception(situation: Situation) -> Finding | None:
 
 
 def _forget_exception(keeper: Keeper, labels: Sequence[str]) -> str:
-    """What frees the locals; where one variable holds the exception, with its name."""
+    """What frees the locals; where one variable holds the exceptions, with its name."""
+    _, _, of_list = exceptions_words(labels).partition(" in ")
+    if keeper is Keeper.EXCEPTION and of_list and len(labels) > 1:
+        return IN_LIST.format(of_list)
     name = labels[0].removeprefix("exception ") if len(labels) == 1 else ""
     if keeper is not Keeper.EXCEPTION or not _VARIABLE.fullmatch(name):
         return CURES[keeper]

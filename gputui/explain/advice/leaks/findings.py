@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gputui.explain.advice.held.keepers import IN_LIST
 from gputui.explain.advice.leaks.counters import growth_in, rate_words
 from gputui.explain.advice.leaks.growing import GrowingVariable
 from gputui.explain.advice.leaks.kinds import KindGrowth, addresses, as_one, growths, rises
@@ -129,10 +130,7 @@ def remedy_of(variable: GrowingVariable) -> str:
     """What lets go of what it keeps."""
     container = variable.container
     if variable.kept.is_of_exceptions:
-        return (
-            f"Keep str(error) instead of the exceptions in {variable.name}: each has a traceback, which keeps the local"
-            " variables of every function that it went through."
-        )
+        return IN_LIST.format(variable.name)
     if _is_of_views(variable) and not variable.graphs and (container is None or container.type != CACHE):
         return _without_storages(variable)
     return _without_graphs(variable) if variable.graphs else _without_tensors(variable)
