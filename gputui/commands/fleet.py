@@ -1,4 +1,4 @@
-"""`gputui fleet`: many machines, as a Prometheus tells of them: printed once, or on a screen."""
+"""`gputui fleet`: many machines, through ssh or as a Prometheus tells of them: printed once, or on a screen."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from gputui.output import is_in_color, output_width, put, put_document
 from gputui.settings import Settings, add_flags, apply_flags
 
 if TYPE_CHECKING:
+    from gputui.model.fleet.fleet import Fleet
+    from gputui.model.machine.finding import MachineFinding
     from gputui.sampler import Machine
     from gputui.sources.prometheus.reader import Answers
 
@@ -25,21 +27,31 @@ def run(arguments: list[str], settings: Settings) -> int:
     if parsed.json and not parsed.once:
         cause = "--json needs --once."
         raise UsageError(cause, "Use gputui fleet --prometheus URL --once --json.")
-    if not parsed.prometheus and not parsed.demo:
-        cause = "gputui fleet needs the address of a Prometheus."
-        raise UsageError(cause, "Use --prometheus http://HOST:9090, or --demo for a simulated fleet.")
-    answers = _answers(parsed)
-    if parsed.once:
-        return _once(parsed, settings, answers)
-    return _open_screen(settings, answers, is_demo=parsed.demo)
+    ways = [bool(parsed.prometheus), bool(parsed.hosts), parsed.demo]
+    if not any(ways):
+        cause = "gputui fleet needs nodes, or the address of a Prometheus."
+        raise UsageError(
+            cause, "Use --hosts node1,node2, --prometheus http://HOST:9090, or --demo for a simulated fleet."
+        )
+    if sum(ways) > 1:
+        cause = "--hosts, --prometheus and --demo exclude each other."
+        raise UsageError(cause, "Use one of them.")
+    return _once(parsed, settings) if parsed.once else _open_screen(parsed, settings)
 
 
 def _parser() -> Parser:
     parser = Parser(
         prog="gputui fleet",
-        usage="gputui fleet --prometheus URL [options]\n       gputui fleet --demo",
-        description="The GPUs of many machines, as the exporters there tell a Prometheus of them: nodes, GPUs, jobs\n"
-        "and ranks in one table, and what is wrong with them. See docs/fleet.md.",
+        usage="gputui fleet --hosts node1,node2 [options]\n       gputui fleet --prometheus URL [options]\n"
+        "       gputui fleet --demo",
+        description="The GPUs of many machines: nodes, GPUs, jobs and ranks in one table, and what is wrong with\n"
+        "them. gputui runs on the nodes, through your ssh, or exporters there tell a Prometheus: docs/fleet.md.",
+    )
+    parser.add_argument(
+        "--hosts",
+        metavar="NODE",
+        nargs="+",
+        help="nodes as ssh knows them: node1,node2, or @FILE with one on each line",
     )
     parser.add_argument("--prometheus", metavar="URL", help="the address of the server, such as http://127.0.0.1:9090")
     parser.add_argument(
@@ -68,12 +80,23 @@ def _answers(parsed: Namespace) -> Answers:
     return Server(access_to(parsed.prometheus, parsed.credentials, parsed.ca, parsed.cert, parsed.key))
 
 
-def _once(parsed: Namespace, settings: Settings, answers: Answers) -> int:
-    from gputui.explain.fleet.watch import FleetWatch
+def _all_once(parsed: Namespace) -> tuple[Fleet, tuple[MachineFinding, ...]]:
+    """All of a fleet, and what nodes have found themselves. Raises `GputuiError`."""
+    if parsed.hosts:
+        from gputui.sources.hosts.machine import hosts_once
+        from gputui.sources.hosts.names import nodes_of
+
+        return hosts_once(nodes_of(parsed.hosts))
     from gputui.sources.prometheus.machine import fleet_once
 
-    fleet = fleet_once(answers)
-    findings = FleetWatch().take(fleet)
+    return fleet_once(_answers(parsed)), ()
+
+
+def _once(parsed: Namespace, settings: Settings) -> int:
+    from gputui.explain.fleet.watch import FleetWatch
+
+    fleet, told = _all_once(parsed)
+    findings = FleetWatch().take(fleet, told)
     if parsed.json:
         from gputui.explain.documents.fleet import document
 
@@ -85,15 +108,23 @@ def _once(parsed: Namespace, settings: Settings, answers: Answers) -> int:
     return 0
 
 
-def _open_screen(settings: Settings, answers: Answers, *, is_demo: bool) -> int:
+def _machine(parsed: Namespace, interval_s: float) -> Machine:
+    if parsed.hosts:
+        from gputui.sources.hosts.machine import HostsMachine
+        from gputui.sources.hosts.names import nodes_of
+
+        return HostsMachine(nodes_of(parsed.hosts), interval_s)
+    from gputui.sources.prometheus.machine import FleetMachine
+
+    return FleetMachine(_answers(parsed), is_demo=parsed.demo)
+
+
+def _open_screen(parsed: Namespace, settings: Settings) -> int:
     """Show it until the user quits; returns the exit status."""
     from gputui.commands.monitor import fit_terminal
 
     settings = fit_terminal(settings, "gputui fleet --once")
-
-    from gputui.sources.prometheus.machine import FleetMachine
-
-    machine = FleetMachine(answers, is_demo=is_demo)  # the server answers while the rest is imported
+    machine = _machine(parsed, settings.interval_s)  # it is asked while the rest is imported
 
     from gputui.ui.app import GputuiApp
     from gputui.ui.screens.fleet.screen import FleetScreen

@@ -214,6 +214,4 @@ def _with_gone(nodes: Iterable[Node], signs: Iterable[Sign]) -> tuple[Node, ...]
             gone[sign.place] = gone.get(sign.place, 0) + 1
     here = [node._replace(gone=gone.pop(node.place, 0)) for node in nodes if node.gpus]
     rest = [Node(place, 0, Readings(), count) for place, count in gone.items()]
-    return tuple(
-        sorted((*here, *rest), key=lambda node: (answers.natural(node.place.cluster), answers.natural(node.place.node)))
-    )
+    return tuple(sorted((*here, *rest), key=lambda node: node.place.order))

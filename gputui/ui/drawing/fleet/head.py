@@ -23,6 +23,9 @@ def draw_fleet_notes(fleet: Fleet, now: float, width: int, ellipsis: str) -> lis
         sentences.append((f"No answer {lasting}{shown}: {fleet.trouble.text}", "alarm"))
     elif not fleet.time:
         sentences.append((f"Asking {fleet.server} ...", "dim"))
+    if silent := [node.place.node for node in fleet.nodes if node.problem]:
+        words = f"Of {len(fleet.nodes)} nodes, nothing new is known of {len(silent)} (w says why): {', '.join(silent)}."
+        sentences.append((words, "alarm"))
     if words := found_words(fleet):
         sentences.append((f"Told by {words}.", "dim"))
     sentences += [(sentence, "dim") for sentence in missing(fleet)]

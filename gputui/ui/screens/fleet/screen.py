@@ -34,6 +34,7 @@ from gputui.ui.widgets.painted import Notes
 HISTORY_FROM_WIDTH = next(column.from_width for column in FLEET_COLUMNS if column.name == "history")
 FOLDS = (RowKind.CLUSTER, RowKind.NODE, RowKind.JOB)
 NO_JOBS = "There are no jobs: gputui export, which tells of them, runs on no node, or no process has a job."
+NO_JOBS_HERE = "There are no jobs: no process on a GPU has one that gputui may see."
 NO_NODES = "There is no node with a GPU."
 
 
@@ -206,8 +207,10 @@ class FleetScreen(TableScreen):
         if not fleet.scrape_interval_s:
             return ""
         if self._view.is_by_job:
-            is_ours = any(found.exporter is Exporter.GPUTUI for found in fleet.found)
-            return "" if fleet.jobs is None and is_ours else NO_JOBS
+            told_by = {found.exporter for found in fleet.found}
+            if Exporter.SSH in told_by:
+                return NO_JOBS_HERE
+            return "" if fleet.jobs is None and Exporter.GPUTUI in told_by else NO_JOBS
         return NO_NODES if fleet.found else NOBODY
 
     def _draw_notes(self, width: int) -> list[Line]:
