@@ -17,6 +17,7 @@ from gputui.commands.where import There
 from gputui.model.attached.target import DisconnectKind
 from gputui.protocol import frames
 from gputui.sources.probe.client import ProbeError
+from gputui.sources.probe.far import Place
 from gputui.sources.procfs import ProcFs
 from tests.attach.children import LIMIT_S, REPOSITORY, Child, Python, wait_until
 from tests.attach.command import attach
@@ -229,7 +230,7 @@ def test_a_viewer_of_another_version(waiting: Child, alpha: Node, monkeypatch: p
     monkeypatch.setenv("PATH", alpha.variables["PATH"])
     monkeypatch.setattr(frames, "VERSION", frames.VERSION + 1)
     with pytest.raises(ProbeError) as raised:
-        There(NODE).attach(waiting.pid)
+        There([Place(NODE, waiting.pid)]).attach(waiting.pid)
     assert raised.value.disconnect.kind is DisconnectKind.OTHER_VERSION
 
 

@@ -21,9 +21,10 @@ def draw_fleet_notes(fleet: Fleet, now: float, width: int, ellipsis: str) -> lis
         lasting = f"since {since} ({format_duration(now - fleet.trouble.since)})"
         shown = f", figures of {time.strftime('%H:%M:%S', time.localtime(fleet.time))}" if fleet.time else ""
         sentences.append((f"No answer {lasting}{shown}: {fleet.trouble.text}", "alarm"))
-    elif not fleet.time:
+    elif not fleet.time and not fleet.nodes:
         sentences.append((f"Asking {fleet.server} ...", "dim"))
-    if silent := [node.place.node for node in fleet.nodes if node.problem]:
+    silent = [node.place.node for node in fleet.nodes if node.problem]
+    if silent and len(fleet.nodes) > 1:
         words = f"Of {len(fleet.nodes)} nodes, nothing new is known of {len(silent)} (w says why): {', '.join(silent)}."
         sentences.append((words, "alarm"))
     if words := found_words(fleet):
