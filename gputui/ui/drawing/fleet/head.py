@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from gputui.explain.fleet.missing import found_words, missing
+from gputui.model.fleet.exporters import Exporter
 from gputui.model.fleet.fleet import Fleet
 from gputui.ui.drawing.line import Line, fit, paragraph
 from gputui.units import format_duration
@@ -27,7 +28,7 @@ def draw_fleet_notes(fleet: Fleet, now: float, width: int, ellipsis: str) -> lis
     if silent and len(fleet.nodes) > 1:
         words = f"Of {len(fleet.nodes)} nodes, nothing new is known of {len(silent)} (w says why): {', '.join(silent)}."
         sentences.append((words, "alarm"))
-    if words := found_words(fleet):
+    if (words := found_words(fleet)) and any(found.exporter is not Exporter.SSH for found in fleet.found):
         sentences.append((f"Told by {words}.", "dim"))
     sentences += [(sentence, "dim") for sentence in missing(fleet)]
     lines = [line for words, role in sentences for line in paragraph(words, max(10, width), role)]
