@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Union
 
 from gputui.commands.parser import Parser
 from gputui.errors import UsageError
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from gputui.model.machine.finding import MachineFinding
     from gputui.sampler import Machine
     from gputui.sources.prometheus.reader import Answers
+
+    Asked = Union[tuple[str, ...], Answers]
 
 _PIPE_COLUMNS = 120
 
@@ -36,7 +38,10 @@ def run(arguments: list[str], settings: Settings) -> int:
     if sum(ways) > 1:
         cause = "--hosts, --prometheus and --demo exclude each other."
         raise UsageError(cause, "Use one of them.")
-    return _once(parsed, settings) if parsed.once else _open_screen(parsed, settings)
+    asked = _asked(parsed)
+    if parsed.once:
+        return _once(asked, settings, as_json=parsed.json)
+    return _open_screen(asked, settings, is_demo=parsed.demo)
 
 
 def _parser() -> Parser:
@@ -69,7 +74,12 @@ def _parser() -> Parser:
     return parser
 
 
-def _answers(parsed: Namespace) -> Answers:
+def _asked(parsed: Namespace) -> Asked:
+    """The nodes that are asked themselves, or who answers for them."""
+    if parsed.hosts:
+        from gputui.sources.hosts.names import nodes_of
+
+        return nodes_of(parsed.hosts)
     if parsed.demo:
         from gputui.sources.demo.fleet import DemoAnswers
 
@@ -80,24 +90,23 @@ def _answers(parsed: Namespace) -> Answers:
     return Server(access_to(parsed.prometheus, parsed.credentials, parsed.ca, parsed.cert, parsed.key))
 
 
-def _all_once(parsed: Namespace) -> tuple[Fleet, tuple[MachineFinding, ...]]:
+def _all_once(asked: Asked) -> tuple[Fleet, tuple[MachineFinding, ...]]:
     """All of a fleet, and what nodes have found themselves. Raises `GputuiError`."""
-    if parsed.hosts:
+    if isinstance(asked, tuple):
         from gputui.sources.hosts.machine import hosts_once
-        from gputui.sources.hosts.names import nodes_of
 
-        return hosts_once(nodes_of(parsed.hosts))
+        return hosts_once(asked)
     from gputui.sources.prometheus.machine import fleet_once
 
-    return fleet_once(_answers(parsed)), ()
+    return fleet_once(asked), ()
 
 
-def _once(parsed: Namespace, settings: Settings) -> int:
+def _once(asked: Asked, settings: Settings, *, as_json: bool) -> int:
     from gputui.explain.fleet.watch import FleetWatch
 
-    fleet, told = _all_once(parsed)
+    fleet, told = _all_once(asked)
     findings = FleetWatch().take(fleet, told)
-    if parsed.json:
+    if as_json:
         from gputui.explain.documents.fleet import document
 
         put_document(document(fleet, findings))
@@ -108,23 +117,22 @@ def _once(parsed: Namespace, settings: Settings) -> int:
     return 0
 
 
-def _machine(parsed: Namespace, interval_s: float) -> Machine:
-    if parsed.hosts:
+def _machine(asked: Asked, interval_s: float, *, is_demo: bool) -> Machine:
+    if isinstance(asked, tuple):
         from gputui.sources.hosts.machine import HostsMachine
-        from gputui.sources.hosts.names import nodes_of
 
-        return HostsMachine(nodes_of(parsed.hosts), interval_s)
+        return HostsMachine(asked, interval_s)
     from gputui.sources.prometheus.machine import FleetMachine
 
-    return FleetMachine(_answers(parsed), is_demo=parsed.demo)
+    return FleetMachine(asked, is_demo=is_demo)
 
 
-def _open_screen(parsed: Namespace, settings: Settings) -> int:
+def _open_screen(asked: Asked, settings: Settings, *, is_demo: bool) -> int:
     """Show it until the user quits; returns the exit status."""
     from gputui.commands.monitor import fit_terminal
 
     settings = fit_terminal(settings, "gputui fleet --once")
-    machine = _machine(parsed, settings.interval_s)  # it is asked while the rest is imported
+    machine = _machine(asked, settings.interval_s, is_demo=is_demo)  # it is asked while the rest is imported
 
     from gputui.ui.app import GputuiApp
     from gputui.ui.screens.fleet.screen import FleetScreen

@@ -71,7 +71,7 @@ def finding_of(rule: Rule, spoken: Spoken, since: float, *, is_older: bool) -> M
 
 def _unreached(fleet: Fleet, _signs: Sequence[Sign]) -> Iterator[Spoken]:
     for node in fleet.nodes:
-        if node.problem:
+        if node.problem and not node.problem.is_brief:
             yield Spoken(
                 node.place.node,
                 node.problem.cause.rstrip("."),

@@ -44,11 +44,12 @@ class Readings(NamedTuple):
 
 
 class NodeProblem(NamedTuple):
-    """Why a node tells nothing, or no GPU, and since when (epoch seconds)."""
+    """Why a node tells nothing, or no GPU, and since when (epoch seconds); `is_brief`: that happens, and passes."""
 
     cause: str
     remedy: str
     since: float
+    is_brief: bool = False
 
 
 class Node(NamedTuple):

@@ -24,7 +24,7 @@ def draw_fleet_notes(fleet: Fleet, now: float, width: int, ellipsis: str) -> lis
         sentences.append((f"No answer {lasting}{shown}: {fleet.trouble.text}", "alarm"))
     elif not fleet.time and not fleet.nodes:
         sentences.append((f"Asking {fleet.server} ...", "dim"))
-    silent = [node.place.node for node in fleet.nodes if node.problem]
+    silent = [node.place.node for node in fleet.nodes if node.problem and not node.problem.is_brief]
     if silent and len(fleet.nodes) > 1:
         words = f"Of {len(fleet.nodes)} nodes, nothing new is known of {len(silent)} (w says why): {', '.join(silent)}."
         sentences.append((words, "alarm"))
