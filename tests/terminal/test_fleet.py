@@ -43,6 +43,7 @@ def test_enter_gives_the_terminal_to_ssh_and_takes_it_back(terminal: Open, tmp_p
         session.send("127\n")
         session.wait_for("n2 has no gputui. Install it there?")
         session.wait_for("uv tool install gputui")
+        session.wait_until_idle()  # the question has its focus
         session.send("\t")  # from Cancel to Install
         session.wait_until_idle()
         session.send("\r")
