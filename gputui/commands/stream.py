@@ -9,7 +9,8 @@ from gputui.commands.looks import looks
 from gputui.once.allocators import Probes
 from gputui.once.document import document
 from gputui.output import put
-from gputui.sources.machine import DemoMachine, LiveMachine
+from gputui.sources.demo_machine import DemoMachine
+from gputui.sources.machine import LiveMachine
 
 
 def print_documents(interval_s: float, *, is_demo: bool) -> int:
