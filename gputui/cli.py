@@ -59,7 +59,7 @@ COMMANDS = (
     Command(
         "export", "serve a page for Prometheus: GPUs, processes, PyTorch's allocators", "export", needs_settings=False
     ),
-    Command("fleet", "the GPUs of many machines, as a Prometheus knows them", "fleet"),
+    Command("fleet", "the GPUs of many machines, through ssh or from a Prometheus", "fleet"),
     Command("relay", "not for people: what attach NODE:PID runs on that machine", "relay", needs_settings=False),
     Command("doctor", "check what works on this machine, and how to fix the rest", "doctor", needs_settings=False),
 )

@@ -16,14 +16,18 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
+from gputui.model.fleet.attention import FleetAttention
 from gputui.model.machine.device import DeviceLook, Lost
 from gputui.model.machine.process import Identity, ProcessLook
 from gputui.model.machine.snapshot import Attention, Snapshot
 from gputui.model.reading import Absent
 from gputui.settings import Settings
+from gputui.sources.demo.fleet import DemoAnswers
 from gputui.sources.demo_machine import DemoMachine
+from gputui.sources.prometheus.reader import Reader
 from gputui.ui.app import GputuiApp
 from gputui.ui.messages import SnapshotTaken
+from gputui.ui.screens.fleet.screen import FleetScreen
 
 FOLDER = Path(__file__).parent
 BEGIN = 1_763_640_000.0
@@ -46,6 +50,7 @@ class Shot:
     keys: tuple[str, ...] = ()
     theme: str = "terminal"
     change: Change = lambda snapshot: snapshot
+    is_fleet: bool = False
 
 
 def without_driver(snapshot: Snapshot) -> Snapshot:
@@ -81,6 +86,7 @@ SHOTS = (
     Shot("palette", keys=("ctrl+p", *"sig")),
     Shot("nvml-problem", (80, 24), change=without_driver),
     Shot("lost-device", change=with_lost_device),
+    Shot("fleet", keys=(*["down"] * 3, "space"), is_fleet=True),
 )
 
 
@@ -104,16 +110,41 @@ class Stage:
         """Hold nothing to close."""
 
 
+class FleetStage:
+    """The demonstration's fleet at one moment."""
+
+    def __init__(self) -> None:
+        self._reader = Reader(DemoAnswers(lambda: BEGIN), lambda: BEGIN)
+        self._number = 0
+
+    def look(self, attention: Attention, interval_s: float) -> Snapshot:
+        """What is asked for is there at once."""
+        for _ in self._reader.steps(attention.fleet or FleetAttention(), is_due=False):
+            pass
+        self._number += 1
+        return Snapshot(BEGIN, self._number, interval_s, is_demo=True, fleet=self._reader.fleet)
+
+    def send_signal(self, identity: Identity, number: int) -> None:
+        """No screen of a fleet offers it."""
+
+    def close(self) -> None:
+        """Hold nothing to close."""
+
+
 @asynccontextmanager
 async def monitor(shot: Shot) -> AsyncIterator[tuple[GputuiApp, Pilot[int]]]:
-    """Run the monitor at the shot's size, with `PAST_S` of history."""
-    stage = Stage(shot.change)
+    """Run the monitor at the shot's size, with `PAST_S` of history, or the fleet."""
+    stage = FleetStage() if shot.is_fleet else Stage(shot.change)
     app = GputuiApp(Settings(interval_s=NEVER_S, theme=shot.theme), stage, lambda: stage)
+    if shot.is_fleet:
+        app.install_screen(FleetScreen(), "fleet")
+        app.first_screen = "fleet"
     async with app.run_test(size=shot.size) as pilot:
-        await until(pilot, lambda: app.snapshot.number == 1)
+        await until(pilot, lambda: app.snapshot.number >= 1)
         for second in range(2, PAST_S, 2):
-            stage.now = BEGIN + second
-            app.on_snapshot_taken(SnapshotTaken(stage.look(Attention(), NEVER_S)))
+            if isinstance(stage, Stage):
+                stage.now = BEGIN + second
+                app.on_snapshot_taken(SnapshotTaken(stage.look(Attention(), NEVER_S)))
         await settle(pilot)
         yield app, pilot
 
@@ -137,6 +168,8 @@ async def take(shot: Shot) -> None:
         await pilot.press(*shot.keys)
         if shot.name == "process":
             await until(pilot, lambda: app.snapshot.details is not None)
+        if shot.is_fleet:
+            await until(pilot, lambda: bool(app.snapshot.fleet and app.snapshot.fleet.devices))
         await settle(pilot)
         picture = app.export_screenshot(title="gputui")
     (FOLDER / f"{shot.name}.svg").write_text(picture, encoding="utf-8")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gputui import __version__, cli
-from gputui.cli import COMMANDS, main
+from gputui.cli import BROKEN_PIPE, COMMANDS, main
 from tests.conftest import FakeGpus
 from tests.hanging import HANGS_S
 
@@ -46,7 +46,6 @@ def no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
         pytest.param("snapshot 1 -o /", "/ is a folder. Name a file in it: -o /memory.pickle.", id="folder"),
         pytest.param("doctr", "There is no command 'doctr'. Did you mean doctor?", id="command"),
         pytest.param("--once now", "gputui takes no argument 'now'. See gputui --help.", id="argument"),
-        pytest.param("--json", "--json needs --once. Use gputui --once --json.", id="json alone"),
         pytest.param("doctor --jsn", "There is no option --jsn. Did you mean --json?", id="option of a command"),
     ],
 )
@@ -180,6 +179,19 @@ def test_once_prints_the_document_and_nothing_else(fake_gpus: FakeGpus) -> None:
     result = run(["--once", "--json"], fake_gpus.environment)
     assert (result.returncode, result.stderr) == (0, "")
     assert [device["name"] for device in json.loads(result.stdout)["devices"]] == ["NVIDIA H100 80GB HBM3"] * 2
+
+
+def test_a_stream_of_documents_goes_on_without_a_driver_until_its_reader_goes() -> None:
+    command = [sys.executable, "-m", "gputui", "--json", "--interval", "0.1"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, env={**os.environ, "LD_LIBRARY_PATH": "/nowhere"}
+    ) as process:
+        assert process.stdout is not None
+        first, second = (json.loads(process.stdout.readline()) for _ in range(2))
+        process.stdout.close()
+    assert process.returncode == BROKEN_PIPE
+    assert (first["schema"], first["devices"], second["time"] > first["time"]) == ("gputui.once/1", [], True)
+    assert "libnvidia-ml.so.1" in first["problems"][0]
 
 
 def test_once_imports_no_unneeded_module(fake_gpus: FakeGpus) -> None:

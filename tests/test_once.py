@@ -122,6 +122,7 @@ def test_the_document_has_exactly_the_documented_names() -> None:
                 "name": "NVIDIA H100 80GB HBM3",
                 "bus_id": "00000000:0F:00.0",
                 "mig": None,
+                "lost": False,
                 "memory": {
                     "total_bytes": 80 * GIB,
                     "used_bytes": 20 * GIB,
@@ -161,6 +162,10 @@ def test_the_document_has_exactly_the_documented_names() -> None:
                         "started": 1795160000.0,
                         "command": "python train.py",
                         "probe": True,
+                        "rank": None,
+                        "world_size": None,
+                        "rendezvous": None,
+                        "torch": None,
                         "owner": {
                             "job": "4711",
                             "step": "0",

@@ -1,9 +1,9 @@
-"""`gputui fleet`: many machines, as a Prometheus tells of them: printed once, or on a screen."""
+"""`gputui fleet`: many machines, through ssh or as a Prometheus tells of them: printed once, or on a screen."""
 
 from __future__ import annotations
 
 from argparse import Namespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Union
 
 from gputui.commands.parser import Parser
 from gputui.errors import UsageError
@@ -12,8 +12,12 @@ from gputui.output import is_in_color, output_width, put, put_document
 from gputui.settings import Settings, add_flags, apply_flags
 
 if TYPE_CHECKING:
+    from gputui.model.fleet.fleet import Fleet
+    from gputui.model.machine.finding import MachineFinding
     from gputui.sampler import Machine
     from gputui.sources.prometheus.reader import Answers
+
+    Asked = Union[tuple[str, ...], Answers]
 
 _PIPE_COLUMNS = 120
 
@@ -25,21 +29,34 @@ def run(arguments: list[str], settings: Settings) -> int:
     if parsed.json and not parsed.once:
         cause = "--json needs --once."
         raise UsageError(cause, "Use gputui fleet --prometheus URL --once --json.")
-    if not parsed.prometheus and not parsed.demo:
-        cause = "gputui fleet needs the address of a Prometheus."
-        raise UsageError(cause, "Use --prometheus http://HOST:9090, or --demo for a simulated fleet.")
-    answers = _answers(parsed)
+    ways = [bool(parsed.prometheus), bool(parsed.hosts), parsed.demo]
+    if not any(ways):
+        cause = "gputui fleet needs nodes, or the address of a Prometheus."
+        raise UsageError(
+            cause, "Use --hosts node1,node2, --prometheus http://HOST:9090, or --demo for a simulated fleet."
+        )
+    if sum(ways) > 1:
+        cause = "--hosts, --prometheus and --demo exclude each other."
+        raise UsageError(cause, "Use one of them.")
+    asked = _asked(parsed)
     if parsed.once:
-        return _once(parsed, settings, answers)
-    return _open_screen(settings, answers, is_demo=parsed.demo)
+        return _once(asked, settings, as_json=parsed.json)
+    return _open_screen(asked, settings, is_demo=parsed.demo)
 
 
 def _parser() -> Parser:
     parser = Parser(
         prog="gputui fleet",
-        usage="gputui fleet --prometheus URL [options]\n       gputui fleet --demo",
-        description="The GPUs of many machines, as the exporters there tell a Prometheus of them: nodes, GPUs, jobs\n"
-        "and ranks in one table, and what is wrong with them. See docs/fleet.md.",
+        usage="gputui fleet --hosts node1,node2 [options]\n       gputui fleet --prometheus URL [options]\n"
+        "       gputui fleet --demo",
+        description="The GPUs of many machines: nodes, GPUs, jobs and ranks in one table, and what is wrong with\n"
+        "them. gputui runs on the nodes, through your ssh, or exporters there tell a Prometheus: docs/fleet.md.",
+    )
+    parser.add_argument(
+        "--hosts",
+        metavar="NODE",
+        nargs="+",
+        help="nodes as ssh knows them: node1,node2, or @FILE with one on each line",
     )
     parser.add_argument("--prometheus", metavar="URL", help="the address of the server, such as http://127.0.0.1:9090")
     parser.add_argument(
@@ -57,7 +74,12 @@ def _parser() -> Parser:
     return parser
 
 
-def _answers(parsed: Namespace) -> Answers:
+def _asked(parsed: Namespace) -> Asked:
+    """The nodes that are asked themselves, or who answers for them."""
+    if parsed.hosts:
+        from gputui.sources.hosts.names import nodes_of
+
+        return nodes_of(parsed.hosts)
     if parsed.demo:
         from gputui.sources.demo.fleet import DemoAnswers
 
@@ -68,13 +90,23 @@ def _answers(parsed: Namespace) -> Answers:
     return Server(access_to(parsed.prometheus, parsed.credentials, parsed.ca, parsed.cert, parsed.key))
 
 
-def _once(parsed: Namespace, settings: Settings, answers: Answers) -> int:
-    from gputui.explain.fleet.watch import FleetWatch
+def _all_once(asked: Asked) -> tuple[Fleet, tuple[MachineFinding, ...]]:
+    """All of a fleet, and what nodes have found themselves. Raises `GputuiError`."""
+    if isinstance(asked, tuple):
+        from gputui.sources.hosts.machine import hosts_once
+
+        return hosts_once(asked)
     from gputui.sources.prometheus.machine import fleet_once
 
-    fleet = fleet_once(answers)
-    findings = FleetWatch().take(fleet)
-    if parsed.json:
+    return fleet_once(asked), ()
+
+
+def _once(asked: Asked, settings: Settings, *, as_json: bool) -> int:
+    from gputui.explain.fleet.watch import FleetWatch
+
+    fleet, told = _all_once(asked)
+    findings = FleetWatch().take(fleet, told)
+    if as_json:
         from gputui.explain.documents.fleet import document
 
         put_document(document(fleet, findings))
@@ -85,15 +117,22 @@ def _once(parsed: Namespace, settings: Settings, answers: Answers) -> int:
     return 0
 
 
-def _open_screen(settings: Settings, answers: Answers, *, is_demo: bool) -> int:
+def _machine(asked: Asked, interval_s: float, *, is_demo: bool) -> Machine:
+    if isinstance(asked, tuple):
+        from gputui.sources.hosts.machine import HostsMachine
+
+        return HostsMachine(asked, interval_s)
+    from gputui.sources.prometheus.machine import FleetMachine
+
+    return FleetMachine(asked, is_demo=is_demo)
+
+
+def _open_screen(asked: Asked, settings: Settings, *, is_demo: bool) -> int:
     """Show it until the user quits; returns the exit status."""
     from gputui.commands.monitor import fit_terminal
 
     settings = fit_terminal(settings, "gputui fleet --once")
-
-    from gputui.sources.prometheus.machine import FleetMachine
-
-    machine = FleetMachine(answers, is_demo=is_demo)  # the server answers while the rest is imported
+    machine = _machine(asked, settings.interval_s, is_demo=is_demo)  # it is asked while the rest is imported
 
     from gputui.ui.app import GputuiApp
     from gputui.ui.screens.fleet.screen import FleetScreen

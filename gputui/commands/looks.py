@@ -15,13 +15,18 @@ INTERVAL_S = 2.0
 """As long as a point of the history."""
 
 
-def looks(machine: Machine, interval_s: float, pause: Callable[[float], object]) -> Iterator[Snapshot]:
-    """Snapshots with their findings, without end; `pause` sleeps. Raises `GputuiError` where NVML does not work."""
+def looks(
+    machine: Machine, interval_s: float, pause: Callable[[float], object], *, needs_driver: bool = True
+) -> Iterator[Snapshot]:
+    """Snapshots with their findings, without end; `pause` sleeps. Raises `GputuiError` where NVML does not work.
+
+    Without `needs_driver`, why it does not work is a problem of the snapshots.
+    """
     history, watch = History(), Watch()
     is_first = True
     while True:
         snapshot = machine.look(Attention(), interval_s)
-        if is_first and snapshot.devices.problem:
+        if is_first and needs_driver and snapshot.devices.problem:
             raise GputuiError(snapshot.devices.problem)
         is_first = False
         record(history, snapshot)

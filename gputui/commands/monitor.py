@@ -35,8 +35,9 @@ def run(arguments: list[str], settings: Settings) -> int:
         put(f"gputui {__version__}\n")
         return 0
     if parsed.json and not parsed.once:
-        cause = "--json needs --once."
-        raise UsageError(cause, "Use gputui --once --json.")
+        from gputui.commands.stream import print_documents
+
+        return print_documents(settings.interval_s, is_demo=parsed.demo)
     return _once(parsed, settings) if parsed.once else open_monitor(settings, demo=parsed.demo)
 
 
@@ -51,7 +52,9 @@ def _parser() -> Parser:
         epilog=f"commands (gputui COMMAND --help shows the options of each):\n{rows}",
     )
     parser.add_argument("--once", action="store_true", help="print one look and exit (status 1: NVML cannot be read)")
-    parser.add_argument("--json", action="store_true", help="with --once: print one JSON document")
+    parser.add_argument(
+        "--json", action="store_true", help="print a JSON document a line for each look; with --once: one"
+    )
     parser.add_argument("--demo", action="store_true", help="show a simulated training job; needs no GPU")
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     add_flags(parser)

@@ -1,9 +1,10 @@
-"""Where attached processes run: on this machine, or on another one that ssh reaches."""
+"""Where attached processes run: on this machine, or on others that ssh reaches."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from gputui.commands.parser import pid_of
@@ -11,12 +12,17 @@ from gputui.commands.probes import put_probes_in, ranks_in_place_of, word_about
 from gputui.errors import UsageError
 from gputui.output import narrate
 from gputui.protocol.relaying import NO, YES
+from gputui.sources.at_once import at_once
 from gputui.sources.probe import listing
 from gputui.sources.probe.client import ProbeClient
 from gputui.sources.probe.far import FarClient, Place, place_of
 
 if TYPE_CHECKING:
     from gputui.sampler import Machine
+
+
+AT_A_TIME, OTHERS_WITHIN_S = 8, 300.0
+"""How many ssh begin together: more than ten strangers at a time are refused by an sshd. The time is for thousands."""
 
 
 class Here:
@@ -44,16 +50,21 @@ class Here:
 
 
 class There(Here):
-    """Another machine. Connections are made before screens open, so that ssh can ask for a password."""
+    """Other machines. Connections are made before screens open, so that ssh can ask for a password."""
 
-    def __init__(self, node: str) -> None:
-        self.node = node
+    def __init__(self, places: Sequence[Place]) -> None:
+        self._places = {place.pid: place for place in places}
+        nodes = list(dict.fromkeys(place.node for place in places))
+        self.node = nodes[0] if len(nodes) == 1 else f"{len(nodes)} nodes"
         self._prepared: dict[int, ProbeClient] = {}
         self._may_ask = True
+        self._question = Lock()
+        self._words: dict[str, str] = {}
+        """What was answered about programs."""
 
     def attach(self, pid: int) -> ProbeClient:
         """The connection that was prepared, or else a new one, for which ssh asks nothing after `prepare`."""
-        return self._prepared.pop(pid, None) or self._connected(pid, is_assumed=False)
+        return self._prepared.pop(pid, None) or self._connected(pid, is_assumed=False, may_ask=self._may_ask)
 
     def check(self, pid: int) -> None:
         """A prepared connection needs no check."""
@@ -61,9 +72,18 @@ class There(Here):
             self.attach(pid).close()
 
     def prepare(self, pids: list[int], *, is_assumed: bool, limit_s: float | None) -> None:  # noqa: ARG002 - the relay has its own limit
-        """Connect to the processes."""
-        for pid in dict.fromkeys(pids):
-            self._prepared[pid] = self._connected(pid, is_assumed=is_assumed)
+        """Connect to the processes: to the first of each machine alone, as ssh may ask, then to several at a time."""
+        first: dict[str, int] = {}
+        for pid in pids:
+            first.setdefault(self._places[pid].node, pid)
+
+        def connect(pid: int) -> None:
+            self._prepared[pid] = self._connected(pid, is_assumed=is_assumed, may_ask=pid in first.values())
+
+        for pid in first.values():
+            connect(pid)
+        others = [pid for pid in dict.fromkeys(pids) if pid not in self._prepared]
+        at_once(connect, others, time.monotonic() + OTHERS_WITHIN_S, AT_A_TIME)
         self._may_ask = False
 
     def machine(self) -> Machine:
@@ -72,27 +92,35 @@ class There(Here):
 
         return NamedMachine(time.time, self.node)
 
-    def _connected(self, pid: int, *, is_assumed: bool) -> ProbeClient:
-        place = Place(self.node, pid)
+    def _connected(self, pid: int, *, is_assumed: bool, may_ask: bool) -> ProbeClient:
+        place = self._places[pid]
 
         def answer(program: str) -> str:
             if is_assumed:
                 return YES
-            return word_about({str(place): program}) if self._may_ask else NO
+            with self._question:  # once for a program, which all ranks of a job run
+                if program not in self._words:
+                    asked_for = dict.fromkeys(map(str, self._places.values()), program)
+                    self._words[program] = word_about(asked_for) if self._may_ask else NO
+                return self._words[program]
 
-        return FarClient(place, answer, narrate, may_ask=self._may_ask)
+        return FarClient(place, answer, narrate, may_ask=may_ask)
 
 
 HERE = Here()
 
 
 def where_of(words: Sequence[str]) -> tuple[Here, list[int]]:
-    """The machine and the processes that words such as 123 or node:123 name. Raises UsageError for several machines."""
+    """The machines and the processes that words such as 123 or node:123 name. Raises UsageError."""
     if not any(":" in word for word in words):
         return HERE, list(dict.fromkeys(rank for word in words for rank in ranks_in_place_of(pid_of(word))))
-    places = [place_of(word) if ":" in word else Place("", pid_of(word)) for word in words]
-    nodes = list(dict.fromkeys(place.node for place in places))
-    if len(nodes) > 1:
-        cause = "One gputui attach looks at processes of one machine."
-        raise UsageError(cause, "Attach to those of another one in another terminal.")
-    return There(nodes[0]), [place.pid for place in places]
+    places = list(dict.fromkeys(place_of(word) if ":" in word else Place("", pid_of(word)) for word in words))
+    if not all(place.node for place in places):
+        cause = "One gputui attach looks at processes of this machine or of others."
+        raise UsageError(cause, "Name those here as NODE:PID, too, or attach to them in another terminal.")
+    pids = [place.pid for place in places]
+    twice = next((pid for pid in pids if pids.count(pid) > 1), None)
+    if twice is not None:
+        cause = f"Processes on two machines have the PID {twice}, by which one gputui attach tells them apart."
+        raise UsageError(cause, "Attach to one of them in another terminal.")
+    return There(places), pids

@@ -85,7 +85,7 @@ def _oddities(device: DeviceMoment, medians: dict[str, int]) -> tuple[Oddity, ..
 def sentence(rank: Rank, count: int) -> str:
     """Which rank of `count` is odd, and by how much, the largest difference first."""
     number = rank.moment.greeting.rank
-    subject = f"{'' if number is None else f'Rank {number}, '}PID {rank.moment.pid} on device {rank.device.number}"
+    subject = f"{'' if number is None else f'Rank {number}, '}PID {rank.moment.place} on device {rank.device.number}"
     largest = sorted(rank.oddities, key=lambda oddity: -abs(oddity.bytes - oddity.median_bytes))
     first, *others = map(_difference, largest)
     rest = f" ({', '.join(others)})" if others else ""

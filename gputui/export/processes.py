@@ -59,6 +59,7 @@ def info_labels(process: Process) -> dict[str, str]:
         rank=rank.rank if rank else None,
         local_rank=rank.local_rank if rank else None,
         world_size=rank.world_size if rank else None,
+        rendezvous=rank.rendezvous if rank and rank.rendezvous and rank.world_size > 1 else None,
     )
 
 

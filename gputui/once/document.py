@@ -13,7 +13,7 @@ life, as `ps` has it; the host's is of the time that the look took, without its 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gputui.model.machine.device import Device, DeviceUse
 from gputui.model.machine.device_readings import READINGS
@@ -23,6 +23,9 @@ from gputui.model.machine.process import OTHER_NAMESPACES, Identity, Process, Pr
 from gputui.model.machine.snapshot import Snapshot
 from gputui.model.reading import Absent, AbsentKind, Reading, value_of
 
+if TYPE_CHECKING:
+    from gputui.once.allocators import Allocators
+
 T = TypeVar("T")
 
 SCHEMA = "gputui.once/1"
@@ -31,12 +34,12 @@ _NOT_HERE = (ProcessState.VANISHED, ProcessState.HIDDEN, *OTHER_NAMESPACES, Proc
 """In these states, the state is the reason for everything that is missing."""
 
 
-def document(snapshot: Snapshot, *, for_scripts: bool = True) -> dict[str, Any]:
-    """The once document of `snapshot`, ready for `json.dumps`.
+def document(snapshot: Snapshot, *, for_scripts: bool = True, allocators: Allocators | None = None) -> dict[str, Any]:
+    """The once document of `snapshot`, with what PyTorch's allocators hold, ready for `json.dumps`.
 
     Scripts are told why a GPU has no `profile`; people need not be told at each look that it is older than Hopper.
     """
-    body = _body(snapshot)
+    body = _body(snapshot, allocators or {})
     for part, device in zip(body["devices"], snapshot.devices.devices, strict=True):
         source = device.profile_source
         if not for_scripts or part["profile"] or not isinstance(source, Absent):
@@ -64,7 +67,7 @@ def findings_document(findings: Iterable[MachineFinding], devices: Iterable[Devi
     ]
 
 
-def _body(snapshot: Snapshot) -> dict[str, Any]:
+def _body(snapshot: Snapshot, allocators: Allocators) -> dict[str, Any]:
     values = _Values()
     processes = {process.pid: process for process in snapshot.processes.processes}
     unattributed = {part.device: part.used_bytes for part in snapshot.processes.unattributed}
@@ -76,7 +79,7 @@ def _body(snapshot: Snapshot) -> dict[str, Any]:
         "driver": values.of("driver", snapshot.devices.driver.version),
         "cuda": values.of("cuda", snapshot.devices.driver.cuda_version),
         "devices": [
-            _device(device, snapshot.devices.uses, processes, unattributed.get(device.key, 0))
+            _device(device, snapshot.devices.uses, processes, unattributed.get(device.key, 0), allocators)
             for device in snapshot.devices.devices
         ],
         "host": _host(snapshot, values),
@@ -102,7 +105,11 @@ def _tenths(value: T) -> T | float:
 
 
 def _device(
-    device: Device, uses: Iterable[DeviceUse], processes: Mapping[int, Process], unattributed_bytes: int
+    device: Device,
+    uses: Iterable[DeviceUse],
+    processes: Mapping[int, Process],
+    unattributed_bytes: int,
+    allocators: Allocators,
 ) -> dict[str, Any]:
     values = _Values()
     body = {
@@ -111,9 +118,14 @@ def _device(
         "name": device.name,
         "bus_id": device.bus_id or None,
         "mig": device.mig._asdict() if device.mig else None,
+        "lost": device.lost is not None,
         **_readings(device, values),
         "unattributed_bytes": None if isinstance(device.memory, Absent) or device.unlisted else unattributed_bytes,
-        "processes": [_process(use, processes.get(use.pid), values) for use in uses if use.device == device.key],
+        "processes": [
+            _process(use, processes.get(use.pid), values) | {"torch": allocators.get((use.pid, device.key))}
+            for use in uses
+            if use.device == device.key
+        ],
     }
     if device.lost is not None:  # one reason for everything that is missing, instead of the same one for each
         return body | {"problems": list(dict.fromkeys([device.lost.sentence, *device.problems]))}
@@ -155,6 +167,9 @@ def _process(use: DeviceUse, process: Process | None, values: _Values) -> dict[s
         "started": known.identity.started,
         "command": host_values.of(f"{name} command", known.command),
         "probe": known.has_probe,
+        "rank": known.rank.rank if known.rank else None,
+        "world_size": known.rank.world_size if known.rank else None,
+        "rendezvous": (known.rank.rendezvous or None) if known.rank else None,
         "owner": _owner(host_values.of(f"{name} owner", known.owner)),
     }
 

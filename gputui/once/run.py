@@ -27,9 +27,11 @@ def run_once(settings: Settings, *, demo: bool, as_json: bool) -> int:
     if as_json:
         import json
 
+        from gputui.once.allocators import Probes
         from gputui.once.document import document
 
-        put(json.dumps(document(snapshot), allow_nan=False) + "\n")
+        allocators = {} if demo else Probes().allocators(snapshot.devices)
+        put(json.dumps(document(snapshot, allocators=allocators), allow_nan=False) + "\n")
     else:
         from gputui.once.table import plain
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from gputui.model.history import History
@@ -58,6 +58,10 @@ class Monitor(Protocol):
 
     def say(self, sentence: str, *, is_error: bool = True) -> None:
         """Show a notice for a few seconds."""
+        ...
+
+    def ask(self, question: str, lines: Sequence[str], verb: str, then: Callable[[], None]) -> None:
+        """Ask before an action, and do it if the answer is yes."""
         ...
 
     def copy(self, what: str, text: str) -> None:

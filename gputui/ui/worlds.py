@@ -53,7 +53,7 @@ class World:
         if snapshot.is_demo != self.is_demo or snapshot.number < self.snapshot.number:
             return False
         if snapshot.fleet is not None:
-            self.snapshot = snapshot._replace(findings=self.fleet_watch.take(snapshot.fleet))
+            self.snapshot = snapshot._replace(findings=self.fleet_watch.take(snapshot.fleet, snapshot.findings))
             return True
         record(self.history, snapshot)
         self.snapshot = snapshot._replace(findings=self.watch.take(snapshot, self.history))

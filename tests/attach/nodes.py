@@ -9,9 +9,10 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 from tests.attach.children import LIMIT_S, REPOSITORY, wait_until
 
@@ -23,21 +24,15 @@ _PRIVILEGE_SEPARATION = Path("/run/sshd")
 class Node:
     """The node, and what a viewer's environment needs to reach it: an `ssh` that reads the test's configuration."""
 
-    def __init__(self, folder: Path, port: int, search_path: str) -> None:
-        self.folder, self.port, self._search_path = folder, port, search_path
-        for name in ("host", "user", "stranger"):
-            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
+    def __init__(self, folder: Path, port: int, search_path: str, name: str, variables: Mapping[str, str]) -> None:
+        self.folder, self.port, self.name = folder, port, name
+        self._variables = {"PATH": search_path, "PYTHONPATH": str(REPOSITORY), "HOME": str(folder), **variables}
+        for key in ("host", "user", "stranger"):
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / key], check=True)
         shutil.copy(folder / "user.pub", folder / "authorized_keys")
         self.trust((folder / "host.pub").read_text())
         self.login_with("user")
-        program = folder / "bin" / "ssh"
-        program.parent.mkdir()
-        program.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F "{folder / "config"}" "$@"\n')
-        program.chmod(0o755)
-
-    @property
-    def variables(self) -> dict[str, str]:
-        return {"PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}"}
+        self.variables = reaching(folder, [folder / "config"])
 
     def trust(self, key: str) -> None:
         """Expect this host key."""
@@ -57,7 +52,7 @@ class Node:
             "LocalForward": f"{self.port} 127.0.0.1:1",
             "ExitOnForwardFailure": "yes",
         }
-        lines = [f"Host {NODE}", *(f"  {name} {value}" for name, value in settings.items())]
+        lines = [f"Host {self.name}", *(f"  {name} {value}" for name, value in settings.items())]
         (self.folder / "config").write_text("\n".join(lines) + "\n")
 
     def configuration(self) -> Path:
@@ -72,7 +67,7 @@ class Node:
             "UsePAM no",
             "PasswordAuthentication no",
             "KbdInteractiveAuthentication no",
-            f'SetEnv "PATH={self._search_path}" "PYTHONPATH={REPOSITORY}" "HOME={folder}"',
+            "SetEnv " + " ".join(f'"{name}={value}"' for name, value in self._variables.items()),
         ]
         path = folder / "sshd_config"
         path.write_text("\n".join(lines) + "\n")
@@ -80,8 +75,10 @@ class Node:
 
 
 @contextmanager
-def running_node(folder: Path, *, has_gputui: bool = True) -> Iterator[Node]:
-    """A node named `NODE`."""
+def running_node(
+    folder: Path, *, name: str = NODE, has_gputui: bool = True, variables: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[Node]:
+    """A node; what runs there has these variables."""
     folder.mkdir()
     if os.geteuid() == 0:
         _PRIVILEGE_SEPARATION.mkdir(mode=0o755, exist_ok=True)
@@ -93,7 +90,7 @@ def running_node(folder: Path, *, has_gputui: bool = True) -> Iterator[Node]:
         program = programs / "gputui"
         program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m gputui "$@"\n')
         program.chmod(0o755)
-    node = Node(folder, port, f"{programs}:/usr/bin:/bin")
+    node = Node(folder, port, f"{programs}:/usr/bin:/bin", name, variables)
     log = folder / "log"
     with log.open("wb") as errors:
         server = subprocess.Popen(
@@ -106,6 +103,17 @@ def running_node(folder: Path, *, has_gputui: bool = True) -> Iterator[Node]:
     finally:
         server.terminate()
         server.wait(LIMIT_S)
+
+
+def reaching(folder: Path, configurations: Iterable[Path]) -> dict[str, str]:
+    """The variables with which a program finds an `ssh` in a folder that reads these configurations."""
+    all_of_them = folder / "ssh_config"
+    all_of_them.write_text("".join(f'Match all\nInclude "{path}"\n' for path in configurations))
+    program = folder / "bin" / "ssh"
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F "{all_of_them}" "$@"\n')
+    program.chmod(0o755)
+    return {"PATH": f"{program.parent}:{os.environ['PATH']}"}
 
 
 def _listens(port: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,10 +18,11 @@ from gputui.commands.where import There
 from gputui.model.attached.target import DisconnectKind
 from gputui.protocol import frames
 from gputui.sources.probe.client import ProbeError
+from gputui.sources.probe.far import Place
 from gputui.sources.procfs import ProcFs
 from tests.attach.children import LIMIT_S, REPOSITORY, Child, Python, wait_until
 from tests.attach.command import attach
-from tests.attach.nodes import NODE, SSHD, Node, running_node
+from tests.attach.nodes import NODE, SSHD, Node, reaching, running_node
 from tests.attach.small_training import ASLEEP, TRAINING
 from tests.terminal.conftest import GPUTUI, inherited
 from tests.terminal.pty_session import PtySession
@@ -188,6 +190,31 @@ def test_a_recording_is_made_and_replayed_with_the_machine(
     assert json.loads(done.stdout.splitlines()[-1])["node"] == NODE
 
 
+def test_ranks_of_a_job_on_two_machines_stand_beside_each_other(
+    torch_python: Python, alpha: Node, tmp_path: Path
+) -> None:
+    with running_node(tmp_path / "beta", name="beta") as beta:
+        variables = reaching(tmp_path, [alpha.folder / "config", beta.folder / "config"])
+        ranks = [torch_python.start(TRAINING + ASLEEP, RANK=str(rank), WORLD_SIZE="2") for rank in range(2)]
+        for rank in ranks:
+            rank.expect("ready")
+        words = [f"{node}:{rank.pid}" for node, rank in zip((NODE, "beta"), ranks, strict=True)]
+        environment = inherited() | {"TERM": "xterm-256color", "HOME": str(tmp_path), "PYTHONPATH": str(REPOSITORY)}
+        session = PtySession(f"exec {GPUTUI} attach {' '.join(words)}", environment | variables, (120, 40))
+        try:
+            session.wait_for(words[0])
+            session.send("6")
+            for number, node in enumerate((NODE, "beta")):
+                session.wait(lambda: re.search(rf" {number}/2 +{ranks[number].pid} +{node} ", session.text))  # noqa: B023 - called at once
+        finally:
+            session.close()
+        status, output, errors = attach(*words, "--once", "--json", environment=variables)
+        assert (status, errors) == (0, "")
+        documents = [json.loads(line) for line in output.splitlines()]
+        told = [(document["node"], document["pid"], document["rank"]) for document in documents]
+        assert told == [(NODE, ranks[0].pid, 0), ("beta", ranks[1].pid, 1)]
+
+
 def test_a_key_that_the_machine_does_not_know(alpha: Node) -> None:
     alpha.login_with("stranger")
     try:
@@ -229,7 +256,7 @@ def test_a_viewer_of_another_version(waiting: Child, alpha: Node, monkeypatch: p
     monkeypatch.setenv("PATH", alpha.variables["PATH"])
     monkeypatch.setattr(frames, "VERSION", frames.VERSION + 1)
     with pytest.raises(ProbeError) as raised:
-        There(NODE).attach(waiting.pid)
+        There([Place(NODE, waiting.pid)]).attach(waiting.pid)
     assert raised.value.disconnect.kind is DisconnectKind.OTHER_VERSION
 
 

@@ -49,10 +49,11 @@ class Prometheus:
 
 
 @contextmanager
-def running(configuration: Path, data: Path) -> Iterator[Prometheus]:
-    """A server with this configuration, on a port that was free."""
-    with closing(socket.create_server(("127.0.0.1", 0))) as free:
-        port = free.getsockname()[1]
+def running(configuration: Path, data: Path, port: int = 0) -> Iterator[Prometheus]:
+    """A server with this configuration, without a port on one that was free."""
+    if not port:
+        with closing(socket.create_server(("127.0.0.1", 0))) as free:
+            port = free.getsockname()[1]
     words = [f"--config.file={configuration}", f"--storage.tsdb.path={data}", f"--web.listen-address=127.0.0.1:{port}"]
     log = data.with_suffix(".log")
     with log.open("w") as errors, subprocess.Popen(["prometheus", *words], stderr=errors, stdout=errors) as process:

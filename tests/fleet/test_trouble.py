@@ -137,7 +137,7 @@ def test_credentials_come_from_a_file(credentials: Path, content: str, header: s
         (["--prometheus", "http://h", "--credentials", "/no/such"], "/no/such cannot be read: No such file"),
         (["--prometheus", "http://h", "--credentials", "/dev/null"], "/dev/null has no credentials."),
         (["--json", "--prometheus", "http://h"], "--json needs --once."),
-        ([], "gputui fleet needs the address of a Prometheus."),
+        ([], "gputui fleet needs nodes, or the address of a Prometheus."),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

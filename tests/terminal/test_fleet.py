@@ -41,6 +41,16 @@ def test_enter_gives_the_terminal_to_ssh_and_takes_it_back(terminal: Open, tmp_p
         session.send("\r")  # the cursor is where it was
         session.wait_for("ssh was run with: -t -- n2")
         session.send("127\n")
-        session.wait_for("n2 has no gputui. Install it there")
+        session.wait_for("n2 has no gputui. Install it there?")
+        session.wait_for("uv tool install gputui")
+        session.wait_until_idle()  # the question has its focus
+        session.send("\t")  # from Cancel to Install
+        session.wait_until_idle()
+        session.send("\r")
+        session.wait_for("with: -t -- n2")
+        session.send("1\n")
+        session.wait_for("Enter goes back to the table.")
+        session.send("\n")
+        session.wait_for("[+] n1")
         session.send("q")
         assert session.end() == 0

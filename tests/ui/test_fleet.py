@@ -225,12 +225,7 @@ async def test_trouble_stands_above_the_table_with_since_when_and_figures_stay()
 
 async def test_enter_runs_gputui_on_the_node_through_ssh(monkeypatch: pytest.MonkeyPatch) -> None:
     visits: list[tuple[str, list[str]]] = []
-
-    def visit(_app, node, words):
-        visits.append((node, words))
-        return "It did not work." if node == "west-1" else ""
-
-    monkeypatch.setattr(fleet_screen, "visit", visit)
+    monkeypatch.setattr(fleet_screen, "visit", lambda _monitor, _app, node, words: visits.append((node, words)))
     async with fleet() as at:
         await at.open("east-01")
         await at.press("enter", "down", "down", "enter")
@@ -242,9 +237,27 @@ async def test_enter_runs_gputui_on_the_node_through_ssh(monkeypatch: pytest.Mon
         )
         assert (second, attach[1:]) == ("east-01", ["-m", "gputui", "attach", "east-01:48213"])
         assert at.names[1:3] == ["east-01", "GPU 0"]  # as it was
-        at.table.move_to(next(row.key for row in at.table.entries if row.name == "west-1"))
-        await at.press("enter")
-        assert at.notices == ["It did not work."]
+
+
+async def test_attach_takes_all_processes_of_a_job_wherever_they_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    visits: list[tuple[str, list[str]]] = []
+    monkeypatch.setattr(fleet_screen, "visit", lambda _monitor, _app, node, words: visits.append((node, words)))
+    async with fleet() as at:
+        await at.press("a")
+        assert at.notices[-1].startswith("Attach to a process, or to a job (t)")
+        await at.press("t")
+        await at.until(lambda: at.app.snapshot.fleet.jobs)
+        await at.settle()
+        await at.press("home", "a")
+        assert at.notices[-1] == "Its processes are not known yet: space asks for them."
+        await at.press("space")
+        await at.until(lambda: at.app.snapshot.fleet.ranks)
+        await at.settle()
+        await at.press("a")
+        ((node, words),) = visits
+        assert (node, words[1:4], len(words)) == ("east-01", ["-m", "gputui", "attach"], 4 + 40)
+        assert words[4] == "east-01:48213"
+        assert words[-1].startswith("east-05:")
 
 
 async def test_a_name_that_ssh_could_take_for_something_else_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,9 +40,9 @@ def missing(fleet: Fleet) -> list[str]:
     if not fleet.scrape_interval_s:  # it is asked for with the exporters
         return []
     if not fleet.found:
-        return [NOBODY]
+        return [] if fleet.nodes else [NOBODY]
     sentences = []
-    ours = next((found.nodes for found in fleet.found if found.exporter is Exporter.GPUTUI), 0)
+    ours = sum(found.nodes for found in fleet.found if found.exporter in (Exporter.GPUTUI, Exporter.SSH))
     without = sum(1 for node in fleet.nodes if node.gpus) - ours
     if not ours:
         sentences.append("Jobs, ranks, processes and PyTorch's memory are missing: gputui export tells of them.")

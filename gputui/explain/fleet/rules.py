@@ -69,6 +69,19 @@ def finding_of(rule: Rule, spoken: Spoken, since: float, *, is_older: bool) -> M
     )
 
 
+def _unreached(fleet: Fleet, _signs: Sequence[Sign]) -> Iterator[Spoken]:
+    for node in fleet.nodes:
+        if node.problem and not node.problem.is_brief:
+            yield Spoken(
+                node.place.node,
+                node.problem.cause.rstrip("."),
+                (),
+                node.problem.remedy,
+                (node.place,),
+                node.place,
+            )
+
+
 def _nodes_gone(fleet: Fleet, signs: Sequence[Sign]) -> Iterator[Spoken]:
     here = {node.place for node in fleet.nodes if node.gpus}
     for place, gone in _by_place(signs).items():
@@ -182,6 +195,7 @@ def _idle_held(fleet: Fleet, signs: Sequence[Sign]) -> Iterator[Spoken]:
 
 
 RULES = (
+    Rule("unreached", "a node does not answer, or has no GPU", Weight.PROBLEM, _unreached),
     Rule("node_gone", "a node is gone", Weight.PROBLEM, _nodes_gone, sign="gone"),
     Rule("gone", "a GPU is no longer there", Weight.PROBLEM, _devices_gone),
     Rule("lost", "a GPU does not answer", Weight.PROBLEM, _lost),

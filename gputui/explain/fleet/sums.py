@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gputui.model.fleet.parts import NOT_EXPORTED, Node, Readings
+from gputui.model.fleet.parts import NOT_EXPORTED, FleetDevice, Node, Readings
 from gputui.model.reading import Reading, value_of
 
 SHARES = ("busy_percent", "sm_active_percent", "tensor_percent")
@@ -18,6 +18,11 @@ def together(nodes: Sequence[Node]) -> Readings:
         **{name: _sum(getattr(node.readings, name) for node in nodes) for name in AMOUNTS},
         temperature_c=_most(node.readings.temperature_c for node in nodes),
     )
+
+
+def of_devices(devices: Iterable[FleetDevice]) -> Readings:
+    """The readings of several GPUs."""
+    return together([Node(device.place, 1, device.readings) for device in devices])
 
 
 def _mean(weighted: Iterable[tuple[Reading[float], int]]) -> Reading[float]:

@@ -17,14 +17,14 @@ class FleetWatch:
         self._since: dict[tuple[str, tuple[object, ...]], float] = {}
         self._findings: tuple[MachineFinding, ...] = ()
 
-    def take(self, fleet: Fleet) -> tuple[MachineFinding, ...]:
-        """The findings now; those of the last answer while there is no newer one."""
+    def take(self, fleet: Fleet, told: tuple[MachineFinding, ...] = ()) -> tuple[MachineFinding, ...]:
+        """The findings now, with those that nodes have `told`; those of the last answer while there is no newer one."""
         asked_for = (fleet.signs_time, len(fleet.signs))
         if not fleet.signs_time or asked_for == self._asked_for:
             return self._findings
         self._asked_for = asked_for
         self._first_time = self._first_time or fleet.signs_time
-        found, since = [], {}
+        found, since = list(told), {}
         for rule, spoken in spoken_of(fleet):
             key = (rule.kind, spoken.about)
             since[key] = self._since.get(key, fleet.signs_time - rule.seen_for_s)

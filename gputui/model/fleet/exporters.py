@@ -13,6 +13,8 @@ class Exporter(str, Enum):
     DCGM_NEW = "dcgm-exporter (since 4.9)"
     DCGM = "dcgm-exporter (before 4.9)"
     SMI = "nvidia_gpu_exporter"
+    SSH = "gputui through ssh"
+    """In place of an exporter: gputui runs on the nodes while somebody looks."""
 
 
 class Quantity(str, Enum):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from gputui.model.reading import Absent, AbsentKind, Reading
@@ -14,6 +15,11 @@ class Place(NamedTuple):
 
     cluster: str
     node: str
+
+    @property
+    def order(self) -> tuple[object, ...]:
+        """A key that sorts node2 before node10."""
+        return _natural(self.cluster), _natural(self.node)
 
 
 class JobName(NamedTuple):
@@ -37,17 +43,34 @@ class Readings(NamedTuple):
     temperature_c: Reading[float] = NOT_EXPORTED
 
 
+class NodeProblem(NamedTuple):
+    """Why a node tells nothing, or no GPU, and since when (epoch seconds); `is_brief`: that happens, and passes."""
+
+    cause: str
+    remedy: str
+    since: float
+    is_brief: bool = False
+
+
 class Node(NamedTuple):
-    """A node with its GPUs together; `gone` counts those that were there in the last hour and are not now."""
+    """A node with its GPUs together; `gone` counts those that were there in the last hour and are not now.
+
+    `problem` is why its figures are not of now; `is_awaited`: it was asked, and has not answered yet.
+    """
 
     place: Place
     gpus: int
     readings: Readings = Readings()
     gone: int = 0
+    problem: NodeProblem | None = None
+    is_awaited: bool = False
 
 
 class FleetDevice(NamedTuple):
-    """A GPU; `number` is its number on the node as its exporter has it, `name` its model, "" where nobody tells."""
+    """A GPU; `number` is its number on the node as its exporter has it, `name` its model, "" where nobody tells.
+
+    `is_instance`: it is a MIG instance, a part of a GPU, which counts already.
+    """
 
     place: Place
     uuid: str
@@ -55,6 +78,7 @@ class FleetDevice(NamedTuple):
     name: str = ""
     readings: Readings = Readings()
     is_lost: bool = False
+    is_instance: bool = False
 
 
 class Holding(NamedTuple):
@@ -103,3 +127,7 @@ class Sign(NamedTuple):
     rank: int | None = None
     value: float = 0.0
     usual: float | None = None
+
+
+def _natural(text: str) -> tuple[object, ...]:
+    return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d{1,9})", text))

@@ -60,12 +60,16 @@ class Workers(NamedTuple):
 
 
 class Rank(NamedTuple):
-    """A process's place in a distributed job, from its environment; `launcher_pid` is the torchrun it belongs to."""
+    """A process's place in a distributed job, from its environment; `launcher_pid` is the torchrun it belongs to.
+
+    `rendezvous` is the address at which the job's ranks meet ("node1:29500"), "" where that is not known.
+    """
 
     rank: int
     world_size: int
     local_rank: int | None
     launcher_pid: int | None
+    rendezvous: str = ""
 
 
 class Process(NamedTuple):

@@ -14,7 +14,7 @@ from gputui.protocol.relaying import FAILED, GONE, NO_PROBE, NOTE, READY, RELAY,
 from gputui.sources.probe.client import ProbeClient, ProbeError
 from gputui.sources.probe.decode import printable
 from gputui.sources.probe.listing import CannotAttachError
-from gputui.sources.probe.ssh import Ssh
+from gputui.sources.ssh import Ssh
 
 _MAGIC = frames.header(0)[:4]
 _NOISE_BYTES = 64 * 1024
@@ -51,7 +51,8 @@ def place_of(word: str) -> Place:
 class FarClient(ProbeClient):
     """A connection to the probe of a process on another machine.
 
-    Beside ProbeError, the constructor raises CannotAttachError for what ssh or gputui there say.
+    Beside ProbeError, the constructor raises CannotReachError without ssh, and CannotAttachError for what ssh or gputui
+    there say.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class FarClient(ProbeClient):
         self.node, self._answer, self._tell = place.node, answer, tell
         self._within_s = None if may_ask else _BATCH_WITHIN_S
         self._gone: Disconnect | None = None
-        self._ssh = Ssh(place.node, place.pid, is_batch=not may_ask)
+        self._ssh = Ssh(place.node, f"relay {place.pid:d}", is_batch=not may_ask)
         try:
             super().__init__(self._ssh.socket, place.pid)
         except BaseException:  # Ctrl-C while ssh waits, too: the socket ends it, and the exception goes on

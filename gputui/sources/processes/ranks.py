@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -45,6 +46,9 @@ _TITLES = ("VLLM::", "sglang::")
 """How the processes of a server begin their command lines, which they have replaced; the first one keeps its own."""
 _TITLE_BYTES = 64
 
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+"""Every machine has these: they tell no job from that of another one."""
+
 DIGITS_AT_MOST = 9
 """No job has more ranks; `int` raises ValueError beyond 4,300 digits."""
 
@@ -55,6 +59,7 @@ class JobPlace(NamedTuple):
     rank: int
     world_size: int
     local_rank: int | None
+    rendezvous: str = ""
 
 
 class Ranks:
@@ -78,7 +83,7 @@ class Ranks:
             launcher = self._launcher(pid, places)
             if launcher is None and ranks_below[parent] > 1:
                 launcher = parent
-            ranks[pid] = Rank(place.rank, place.world_size, place.local_rank, launcher)
+            ranks[pid] = Rank(*place[:3], launcher, place.rendezvous)
         return ranks
 
     def _inherits(self, pid: int, place: JobPlace, places: Mapping[int, JobPlace]) -> bool:
@@ -132,8 +137,16 @@ def place_in_job(environment: Mapping[str, str]) -> JobPlace | None:
         if rank is None or size is None or not 0 <= rank < size:
             continue
         if size > 1 or rank_name == "RANK":
-            return JobPlace(rank, size, _number(environment, local_name))
+            return JobPlace(rank, size, _number(environment, local_name), _rendezvous(environment))
     return None
+
+
+def _rendezvous(environment: Mapping[str, str]) -> str:
+    """The address at which PyTorch's ranks of a job meet; "" where it is not given."""
+    address, port = environment.get("MASTER_ADDR", ""), _number(environment, "MASTER_PORT")
+    if address in _LOOPBACK:
+        address = socket.gethostname()
+    return f"{address}:{port}" if address and port else ""
 
 
 def is_launcher(arguments: tuple[str, ...]) -> bool:

@@ -86,7 +86,7 @@ def nodes_of(values: NodeValues) -> tuple[Node, ...]:
     """The nodes in natural order; what is told of a name that has no GPU of its own is left out."""
     return tuple(
         Node(place, round(of[COUNT]), _readings(of))
-        for place, of in sorted(values.items(), key=_natural)
+        for place, of in sorted(values.items(), key=lambda item: item[0].order)
         if of.get(COUNT)
     )
 
@@ -190,15 +190,6 @@ def job_of(labels: Labels) -> JobName | None:
             name = "/".join(filter(None, (labels.get(label) for label in kind.labels)))
             return JobName(labels.get("cluster", ""), kind.words, name)
     return None
-
-
-def natural(text: str) -> tuple[object, ...]:
-    """A key that sorts node2 before node10."""
-    return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d{1,9})", text))
-
-
-def _natural(item: tuple[Place, object]) -> tuple[object, ...]:
-    return natural(item[0].cluster), natural(item[0].node)
 
 
 def _by(series: Iterable[Series], key_of: Callable[[Labels], K]) -> dict[K, dict[str, float]]:

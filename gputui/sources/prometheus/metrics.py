@@ -120,6 +120,7 @@ JOB_KINDS = (
     JobKind("pod", ("exported_namespace", "exported_pod")),
     JobKind("pod", ("namespace", "pod")),
     JobKind("Ray job", ("ray_job_id",)),
+    JobKind("PyTorch job", ("rendezvous",)),
     JobKind("container", ("container",)),
     JobKind("container", ("container_id",)),
     JobKind("unit", ("unit",)),

@@ -35,7 +35,7 @@ from gputui.sources.prometheus.metrics import (
     Known,
 )
 
-COUNT, NODES_OF, PROCESSES_OF, INTERVAL, KIND_OF = "count", "nodes", "processes", "interval", "kind "
+COUNT, FAILED, NODES_OF, PROCESSES_OF, INTERVAL, KIND_OF = "count", "failed", "nodes", "processes", "interval", "kind "
 """What the label `gputui_quantity` says beyond the names of quantities."""
 INTERVAL_OVER_S = 120
 
@@ -104,9 +104,13 @@ def found(known: Known) -> Question:
 
 
 def nodes(known: Known, quantities: Iterable[Quantity], *, is_counted: bool = False) -> Question:
-    """Some quantities of every node, with its GPUs together, and with `is_counted` how many these are."""
+    """Some quantities of every node, with its GPUs together, and with `is_counted` how many these are, and whether
+    a scrape has failed: where a page is cut, the server goes on with the figures before it for five minutes."""
     present = per_gpu(Quantity.PRESENT, known.names)
-    rows = [(COUNT, per_node("count", present))] if is_counted and present else []
+    rows = []
+    if is_counted and present:
+        failed = f"(up == 0) and on (cluster, instance) ({present})"
+        rows = [(COUNT, per_node("count", present)), (FAILED, per_node("max", failed))]
     of_gpus = {quantity: per_gpu(quantity, known.names) for quantity in quantities}
     rows += [(quantity.value, per_node(_BY_NODE[quantity], gpus)) for quantity, gpus in of_gpus.items() if gpus]
     return Question(Asked.NODES, union(rows))

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
 from gputui.model.fleet.attention import FleetAttention
 from gputui.model.fleet.exporters import Quantity
 from gputui.model.fleet.fleet import Cost, Fleet, TroubleKind
-from gputui.model.fleet.parts import Holding, Node, Place, Readings, Sign
+from gputui.model.fleet.parts import Holding, Node, NodeProblem, Place, Readings, Sign
 from gputui.sources.prometheus import answers, questions, suspicions
 from gputui.sources.prometheus.client import ServerError
 from gputui.sources.prometheus.decode import Series
 from gputui.sources.prometheus.metrics import INFO, USED_BY_PROCESS, Known, known_of
-from gputui.sources.prometheus.questions import FIRST, SELDOM, THEN, UNSHOWN, Asked, Question
+from gputui.sources.prometheus.questions import FAILED, FIRST, SELDOM, THEN, UNSHOWN, Asked, Question
 
 NAMES_EVERY_S = 300.0
 """Exporters come and go, and limits change, more rarely than figures."""
+YOUNG_S = 30.0
 HISTORY_POINTS, HISTORY_STEP_S = 60, 60.0
 GRACE_SCRAPES, GRACE_AT_LEAST_S = 3.5, 60.0
 """A scrape may be missed, and one be late."""
+MISSED = "its last scrape has failed: these are the figures before it"
+SEE_TARGETS = "The page /targets of the Prometheus says why."
 NODES_AT_MOST = 100
 """Nodes in detail at a time: more are on no screen."""
 
@@ -67,6 +70,8 @@ class Reader:
         self._known = Known(frozenset())
         self._named_at = float("-inf")
         self._values: dict[Place, dict[str, float]] = {}
+        self._missed: dict[Place, NodeProblem] = {}
+        """Of which nothing is told since lately."""
         self._suspected_at = dict.fromkeys(suspicions.SUSPICIONS, float("-inf"))
         self._signs: dict[Asked, tuple[Sign, ...]] = {}
         self._unanswered: dict[Asked, str] = {}
@@ -78,7 +83,9 @@ class Reader:
     def steps(self, attention: FleetAttention, *, is_due: bool) -> Iterator[Fleet]:
         """A fleet after each answer: all that is due, or only what is on screen since the last time."""
         self.is_at_findings = False
-        are_names_due = self._clock() - self._named_at >= NAMES_EVERY_S or not self.fleet.found
+        is_young = self.fleet.scrape_interval_s >= answers.LONGEST_S  # or has not scraped often enough to tell
+        age_s = self._clock() - self._named_at
+        are_names_due = age_s >= (YOUNG_S if is_young else NAMES_EVERY_S) or not self.fleet.found
         if are_names_due:
             self._known = self._known._replace(names=self._answers.names())
         if is_due or not self.fleet.time:
@@ -126,10 +133,28 @@ class Reader:
         asked_at = self._clock()
         question = questions.nodes(self._known, quantities, is_counted=is_counted)
         told = answers.node_values(self._ask(question))
-        places = told if is_counted else self._values
+        if is_counted:
+            self._missed = self._missing(told, asked_at)
+        places = {*told, *self._missed} if is_counted else self._values
         self._values = {place: {**self._values.get(place, {}), **told.get(place, {})} for place in places}
-        nodes = _with_gone(answers.nodes_of(self._values), self.fleet.signs)
+        here = (node._replace(problem=self._missed.get(node.place)) for node in answers.nodes_of(self._values))
+        nodes = _with_gone(here, self.fleet.signs)
         return self._changed(nodes=nodes, time=asked_at if is_counted else self.fleet.time)
+
+    def _missing(self, told: Mapping[Place, Mapping[str, float]], now: float) -> dict[Place, NodeProblem]:
+        """Nodes of which nothing new is told; of those not told of at all, until it is sure that they are gone."""
+        found = {}
+        for place in {*self._values, *told}:
+            if place not in told or FAILED in told[place]:
+                since = self._missed[place].since if place in self._missed else now
+                is_brief = now - since < self._grace_s
+                if is_brief or place in told:
+                    found[place] = NodeProblem(MISSED, SEE_TARGETS, since, is_brief)
+        return found
+
+    @property
+    def _grace_s(self) -> float:
+        return max(GRACE_AT_LEAST_S, GRACE_SCRAPES * self.fleet.scrape_interval_s)
 
     def _details(self, attention: FleetAttention, *, is_due: bool) -> Iterator[Fleet]:
         known = self.fleet
@@ -164,10 +189,9 @@ class Reader:
         due = [asked for asked, it in suspicions.SUSPICIONS.items() if now - self._suspected_at[asked] >= it.every_s]
         if not due:
             return
-        grace_s = max(GRACE_AT_LEAST_S, GRACE_SCRAPES * self.fleet.scrape_interval_s)
         self.is_at_findings = True
         for asked in due:
-            question = suspicions.about_finding(asked, self._known, grace_s)
+            question = suspicions.about_finding(asked, self._known, self._grace_s)
             self._suspected_at[asked] = now
             try:
                 self._signs[asked] = answers.signs_of(asked, self._ask(question))
@@ -214,6 +238,4 @@ def _with_gone(nodes: Iterable[Node], signs: Iterable[Sign]) -> tuple[Node, ...]
             gone[sign.place] = gone.get(sign.place, 0) + 1
     here = [node._replace(gone=gone.pop(node.place, 0)) for node in nodes if node.gpus]
     rest = [Node(place, 0, Readings(), count) for place, count in gone.items()]
-    return tuple(
-        sorted((*here, *rest), key=lambda node: (answers.natural(node.place.cluster), answers.natural(node.place.node)))
-    )
+    return tuple(sorted((*here, *rest), key=lambda node: node.place.order))

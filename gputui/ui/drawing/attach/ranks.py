@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gputui.explain.ranks import FEWEST, Holders, Rank, figures, sentence, surplus
@@ -77,9 +77,14 @@ def _command(row: RankRow) -> Piece:
     return (f"(ended) {program}", "fair") if row.rank.moment.ended else (program, "plain")
 
 
+def _are_on_several(rows: Iterable[RankRow]) -> bool:
+    return len({row.rank.moment.node for row in rows}) > 1
+
+
 RANK_COLUMNS: tuple[Column[RankRow], ...] = (
     Column("rank", "Rank", 6, _rank, align=">"),
     Column("pid", "PID", 8, lambda row: (str(row.rank.moment.pid), "plain"), align=">"),
+    Column("node", "Node", 12, lambda row: (row.rank.moment.node, "plain"), is_worth=_are_on_several),
     Column("device", "GPU", 4, _device, align=">"),
     _figure("reserved"),
     _figure("allocated"),

@@ -133,13 +133,14 @@ FLEET_COLUMNS: tuple[Column[FleetRow], ...] = (
 
 
 def draw_fleet_row(layout: TableLayout[FleetRow], row: FleetRow, width: int) -> Line:
-    """A row in its columns; of a node that is gone, its name and a sentence across the others."""
+    """A row in its columns; of a node without GPUs, its name and a sentence across the others."""
     ellipsis = row.appearance.glyphs.ellipsis
     if row.kind is not RowKind.NODE or row.gpus:
         return draw_row(layout, row, ellipsis)
     ((_, name_width), *_) = layout
-    sentence = f" {row.appearance.glyphs.alarm} {row.note[0]}"
-    return join((*_name(row, name_width), (fit(sentence, max(0, width - name_width), ellipsis=ellipsis), "alarm")))
+    words, role = row.note
+    sentence = f" {f'{row.appearance.glyphs.alarm} ' * (role == 'alarm')}{words}"
+    return join((*_name(row, name_width), (fit(sentence, max(0, width - name_width), ellipsis=ellipsis), role)))
 
 
 def draw_fleet_head(layout: TableLayout[FleetRow], view: FleetView, appearance: Appearance) -> Line:

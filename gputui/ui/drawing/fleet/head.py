@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from gputui.explain.fleet.missing import found_words, missing
+from gputui.model.fleet.exporters import Exporter
 from gputui.model.fleet.fleet import Fleet
 from gputui.ui.drawing.line import Line, fit, paragraph
 from gputui.units import format_duration
@@ -21,9 +22,13 @@ def draw_fleet_notes(fleet: Fleet, now: float, width: int, ellipsis: str) -> lis
         lasting = f"since {since} ({format_duration(now - fleet.trouble.since)})"
         shown = f", figures of {time.strftime('%H:%M:%S', time.localtime(fleet.time))}" if fleet.time else ""
         sentences.append((f"No answer {lasting}{shown}: {fleet.trouble.text}", "alarm"))
-    elif not fleet.time:
+    elif not fleet.time and not fleet.nodes:
         sentences.append((f"Asking {fleet.server} ...", "dim"))
-    if words := found_words(fleet):
+    silent = [node.place.node for node in fleet.nodes if node.problem and not node.problem.is_brief]
+    if silent and len(fleet.nodes) > 1:
+        words = f"Of {len(fleet.nodes)} nodes, nothing new is known of {len(silent)} (w says why): {', '.join(silent)}."
+        sentences.append((words, "alarm"))
+    if (words := found_words(fleet)) and any(found.exporter is not Exporter.SSH for found in fleet.found):
         sentences.append((f"Told by {words}.", "dim"))
     sentences += [(sentence, "dim") for sentence in missing(fleet)]
     lines = [line for words, role in sentences for line in paragraph(words, max(10, width), role)]

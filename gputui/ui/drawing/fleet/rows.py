@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple
@@ -12,6 +13,8 @@ from gputui.model.reading import Absent, Reading, value_of
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.columns import Order, number
 from gputui.ui.drawing.monitor.devices import DeviceRow
+
+ASKING = ("being asked for ...", "dim")
 
 
 class RowKind(str, Enum):
@@ -89,12 +92,7 @@ def share(readings: Readings) -> Reading[float]:
 def of_node(
     node: Node, history: tuple[float | None, ...], appearance: Appearance, depth: int, *, is_open: bool
 ) -> FleetRow:
-    """A node's row; nothing lies below one that is gone."""
-    note = (
-        (f"{node.gone} gone" if node.gpus else f"gone, with {node.gone} GPUs: nobody tells of it any more", "poor")
-        if node.gone
-        else ("", "dim")
-    )
+    """A node's row; nothing lies below one without a GPU."""
     return FleetRow(
         (RowKind.NODE, node.place),
         RowKind.NODE,
@@ -103,11 +101,23 @@ def of_node(
         place=node.place,
         gpus=node.gpus,
         readings=node.readings,
-        note=note,
+        note=_of_node(node),
         is_open=is_open if node.gpus else None,
         history=history,
         appearance=appearance,
     )
+
+
+def _of_node(node: Node) -> tuple[str, str]:
+    if node.problem:
+        since = time.strftime("%H:%M:%S", time.localtime(node.problem.since))
+        return (f"since {since}: {node.problem.cause}", "alarm")
+    if node.is_awaited:
+        return ASKING
+    if node.gone:
+        gone = f"{node.gone} gone" if node.gpus else f"gone, with {node.gone} GPUs: nobody tells of it any more"
+        return (gone, "poor" if node.gpus else "alarm")
+    return ("", "dim")
 
 
 def of_job(job: Job, appearance: Appearance) -> FleetRow:

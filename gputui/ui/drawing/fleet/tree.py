@@ -12,6 +12,7 @@ from gputui.model.reading import value_of
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.columns import in_order
 from gputui.ui.drawing.fleet.rows import (
+    ASKING,
     FLEET_ORDER_BY_NAME,
     FLEET_ORDERS,
     FleetRow,
@@ -22,7 +23,6 @@ from gputui.ui.drawing.fleet.rows import (
 )
 from gputui.units import format_bytes_short
 
-ASKING = ("being asked for ...", "dim")
 NO_DEVICES = ("no GPU now", "dim")
 NO_PROCESSES = ("no process any more", "dim")
 
@@ -95,7 +95,7 @@ def _sorted_devices(
         FleetRow(
             key,
             RowKind.DEVICE,
-            f"GPU {device.number}" if device.number else device.uuid,
+            f"{'MIG' if device.is_instance else 'GPU'} {device.number}" if device.number else device.uuid,
             place=device.place,
             readings=device.readings,
             model=device.name,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import ClassVar
 
 from textual import on
@@ -14,7 +15,7 @@ from gputui.explain.fleet.missing import NOBODY
 from gputui.model.fleet.attention import FleetAttention
 from gputui.model.fleet.exporters import Exporter
 from gputui.model.fleet.fleet import Fleet
-from gputui.model.fleet.parts import Place
+from gputui.model.fleet.parts import Holding, Place
 from gputui.model.machine.snapshot import Attention
 from gputui.model.nodes import can_be_node
 from gputui.ui.bindings import FINDINGS_BINDING
@@ -34,6 +35,7 @@ from gputui.ui.widgets.painted import Notes
 HISTORY_FROM_WIDTH = next(column.from_width for column in FLEET_COLUMNS if column.name == "history")
 FOLDS = (RowKind.CLUSTER, RowKind.NODE, RowKind.JOB)
 NO_JOBS = "There are no jobs: gputui export, which tells of them, runs on no node, or no process has a job."
+NO_JOBS_HERE = "There are no jobs: no process on a GPU has one that gputui may see."
 NO_NODES = "There is no node with a GPU."
 
 
@@ -60,6 +62,13 @@ class FleetScreen(TableScreen):
             "left", "close", "Close", show=False, id="fleet.close", tooltip="hide what is here, or below the line above"
         ),
         Binding("t", "jobs", "Jobs", id="fleet.jobs", tooltip="jobs with their processes, or nodes with their GPUs"),
+        Binding(
+            "a",
+            "attach",
+            "Attach",
+            id="fleet.attach",
+            tooltip="attach to the process, or to all of a job over its nodes",
+        ),
         Binding("escape", "clear", "Clear", show=False, id="processes.clear", tooltip="clear the filter"),
         FINDINGS_BINDING,
     ]
@@ -185,16 +194,30 @@ class FleetScreen(TableScreen):
         elif self.monitor.snapshot.is_demo:
             self.monitor.say(f"This is a demonstration: there is no machine {row.place.node}.", is_error=False)
         elif row.holding is not None:
-            self._visit(row.place, [sys.executable, "-m", "gputui", "attach", f"{row.place.node}:{row.holding.pid}"])
+            self._attach_to((row.holding,))
         elif can_be_node(row.place.node):
-            self._visit(row.place, visit_words(row.place.node))
+            visit(self.monitor, self.app, row.place.node, visit_words(row.place.node))
         else:
             self.monitor.say(f"{row.place.node} is no name for ssh: the label `node` can give the node one.")
 
-    def _visit(self, place: Place, words: list[str]) -> None:
-        sentence = visit(self.app, place.node, words)
-        if sentence:
-            self.monitor.say(sentence)
+    def action_attach(self) -> None:
+        """Attach to the process under the cursor, or to all of a job, wherever they run."""
+        row = self.query_one(FleetTable).current
+        if row is None or not (row.holding or row.kind is RowKind.JOB):
+            self.monitor.say("Attach to a process, or to a job (t) with all its processes.", is_error=False)
+        elif self.monitor.snapshot.is_demo:
+            self.monitor.say("This is a demonstration: there is nothing to attach to.", is_error=False)
+        elif row.holding is not None:
+            self._attach_to((row.holding,))
+        elif row.job is not None and row.job in self._fleet.ranks:
+            self._attach_to(self._fleet.ranks[row.job])
+        else:
+            self.monitor.say("Its processes are not known yet: space asks for them.", is_error=False)
+
+    def _attach_to(self, holdings: Iterable[Holding]) -> None:
+        places = list(dict.fromkeys(f"{held.place.node}:{held.pid}" for held in holdings))
+        node = places[0].rpartition(":")[0]
+        visit(self.monitor, self.app, node, [sys.executable, "-m", "gputui", "attach", *places])
 
     def show_node(self, place: Place) -> None:
         """Put the cursor on a node."""
@@ -206,8 +229,10 @@ class FleetScreen(TableScreen):
         if not fleet.scrape_interval_s:
             return ""
         if self._view.is_by_job:
-            is_ours = any(found.exporter is Exporter.GPUTUI for found in fleet.found)
-            return "" if fleet.jobs is None and is_ours else NO_JOBS
+            told_by = {found.exporter for found in fleet.found}
+            if Exporter.SSH in told_by:
+                return NO_JOBS_HERE
+            return "" if fleet.jobs is None and Exporter.GPUTUI in told_by else NO_JOBS
         return NO_NODES if fleet.found else NOBODY
 
     def _draw_notes(self, width: int) -> list[Line]:

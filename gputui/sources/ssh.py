@@ -1,4 +1,4 @@
-"""The user's ssh, with the user's configuration: starts `gputui relay` on another machine, and says what went wrong."""
+"""The user's ssh, with the user's configuration: starts gputui on another machine, and says what went wrong."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import subprocess
 import threading
 from contextlib import suppress
 
-from gputui.sources.probe.decode import printable
-from gputui.sources.probe.listing import CannotAttachError
+from gputui.errors import GputuiError
+from gputui.sources.procfs_formats import printable
 
 _OPTIONS = {
     "ClearAllForwardings": "yes",
@@ -22,7 +22,7 @@ _OPTIONS = {
     "ServerAliveInterval": "5",
 }
 """What these connections need whatever the user's configuration says: no forwardings, an end if the line is cut."""
-_COMMAND = "sh -c 'PATH=$PATH:$HOME/.local/bin; export PATH; exec gputui relay {:d}'"
+_COMMAND = "sh -c 'PATH=$PATH:$HOME/.local/bin; export PATH; exec gputui {}'"
 """The same in every login shell; ~/.local/bin is where uv and pipx install, and not in the PATH of ssh's commands."""
 _KEPT_BYTES = 4096
 _ENDS_WITHIN_S = 3.0
@@ -37,11 +37,15 @@ _REMEDIES = (
 """What helps, by what ssh prints: its exit status is the same for all of them."""
 
 
-class Ssh:
-    """`gputui relay PID` on a machine; `socket` is its standard input and output, and ends with it."""
+class CannotReachError(GputuiError):
+    """There is no ssh here, or it cannot be started."""
 
-    def __init__(self, node: str, pid: int, *, is_batch: bool) -> None:
-        """Start it; with `is_batch`, ssh asks nothing. Raises CannotAttachError if there is no ssh."""
+
+class Ssh:
+    """gputui on a machine, with some arguments; `socket` is its standard input and output, and ends with it."""
+
+    def __init__(self, node: str, arguments: str, *, is_batch: bool) -> None:
+        """Start it; with `is_batch`, ssh asks nothing. Raises CannotReachError if there is no ssh."""
         self._node = node
         self._said = b""
         options = [f"-o{name}={value}" for name, value in _OPTIONS.items()]
@@ -52,19 +56,24 @@ class Ssh:
             self.socket, theirs = socket.socketpair()
             with theirs:
                 self._process = subprocess.Popen(
-                    ["ssh", "-T", *options, "--", target, _COMMAND.format(pid)],
+                    ["ssh", "-T", *options, "--", target, _COMMAND.format(arguments)],
                     stdin=theirs.fileno(),
                     stdout=theirs.fileno(),
                     stderr=subprocess.PIPE,
                 )
         except FileNotFoundError as error:
             cause = "There is no ssh on this machine."
-            raise CannotAttachError(cause, "Install OpenSSH's client, such as the package openssh-client.") from error
+            raise CannotReachError(cause, "Install OpenSSH's client, such as the package openssh-client.") from error
         except OSError as error:
             cause = f"ssh cannot be started: {error.strerror or error}."
-            raise CannotAttachError(cause) from error
+            raise CannotReachError(cause) from error
         self._thread = threading.Thread(target=self._listen, name=f"gputui-ssh-{node}", daemon=True)
         self._thread.start()
+
+    def end(self) -> None:
+        """End the connection; what was started there ends with it."""
+        self._process.terminate()
+        self.socket.close()
 
     def last_words(self) -> str:
         """The last line that ssh has printed, in brackets, once it has ended; "" without any."""

@@ -1,0 +1,93 @@
+"""Keeps in touch with one node, in a thread of its own: what it says is there at once, and a broken line is mended."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from gputui.errors import GputuiError
+from gputui.model.fleet.parts import NodeProblem, Place
+from gputui.model.told import NodeLook, Told
+
+AGAIN_S, AGAIN_AT_MOST_S = 5.0, 60.0
+"""After a failure; twice as long after each further one."""
+FIRST_WITHIN_S = 40.0
+"""ssh gives up after 10 s; without persistence mode, the driver may take 30 s for its first answer."""
+
+
+class Speaker(Protocol):
+    """A node that answers."""
+
+    def next_look(self, within_s: float) -> NodeLook:
+        """The next one. Raises `GputuiError`."""
+        ...
+
+    def close(self) -> None:
+        """End it, from any thread."""
+        ...
+
+
+class Line:
+    """`told` is the newest; `changed` is called in the thread whenever it is new, and `ended` is set after the last."""
+
+    def __init__(
+        self, place: Place, connect: Callable[[], Speaker], changed: Callable[[], object], clock: Callable[[], float]
+    ) -> None:
+        """`connect` begins to speak with the node, or raises `GputuiError`."""
+        self.told = Told(place)
+        self.ended = threading.Event()
+        self._connect, self._changed, self._clock = connect, changed, clock
+        self._closed = threading.Event()
+        self._speaker: Speaker | None = None
+
+    def start(self, after_s: float, silent_after_s: float | None) -> None:
+        """Begin after a time; a node that is silent for so long is asked anew. With None, one look is all."""
+        arguments = (after_s, silent_after_s)
+        name = f"gputui-node-{self.told.place.node}"
+        threading.Thread(target=self._run, args=arguments, name=name, daemon=True).start()
+
+    def close(self) -> None:
+        """Hear nothing any more."""
+        self._closed.set()
+        if self._speaker is not None:
+            self._speaker.close()
+
+    def _run(self, after_s: float, silent_after_s: float | None) -> None:
+        wait_s, failures = after_s, 0
+        while not self._closed.wait(wait_s):
+            heard_at = self.told.time
+            try:
+                self._listen(silent_after_s)
+            except GputuiError as error:
+                self._fail(error)
+            if silent_after_s is None:
+                break
+            failures = 0 if self.told.time > heard_at else failures + 1
+            wait_s = min(AGAIN_AT_MOST_S, AGAIN_S * 2 ** max(0, failures - 1))
+        self.ended.set()
+
+    def _listen(self, silent_after_s: float | None) -> None:
+        speaker = self._speaker = self._connect()
+        try:
+            within_s = FIRST_WITHIN_S
+            while not self._closed.is_set():
+                look, now = speaker.next_look(within_s), self._clock()
+                problem = NodeProblem(look.problem, "", self._since(now)) if look.problem else None
+                self._tell(Told(self.told.place, look, now, problem))
+                if silent_after_s is None:
+                    return
+                within_s = silent_after_s
+        finally:
+            speaker.close()
+
+    def _fail(self, error: GputuiError) -> None:
+        if not self._closed.is_set():
+            self._tell(self.told._replace(problem=NodeProblem(error.cause, error.remedy, self._since(self._clock()))))
+
+    def _since(self, now: float) -> float:
+        return self.told.problem.since if self.told.problem else now
+
+    def _tell(self, told: Told) -> None:
+        self.told = told
+        self._changed()
