@@ -13,14 +13,17 @@ from typing import Any, Iterator
 import torch
 from torch.utils._pytree import tree_map
 
+from .asked import DeviceAsked
 from .choices import Workspaces, as_on_a_gpu, replace
 from .gpu import Gpu
 from .ranks import NoRanksError, answers_for_ranks
 from .requests import Requests
-from .tensors import DEVICE, DeviceMode, MetaAsked, UnsupportedError
+from .tensors import DEVICE, DeviceMode, UnsupportedError
 from .training import WrongFormError, modules_followed, move, on_device, take_step, training_of
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
+NEEDS_GPU = ("NVIDIA driver", "CUDA driver", "CUDA GPUs are available", "CUDA error", "0 active drivers")
+"""In the words of PyTorch and of Triton where compiled code asks for the GPU itself."""
 
 
 class ProblemError(Exception):
@@ -38,19 +41,21 @@ class Rehearsal:
         self.gpu = gpu
         self.requests = Requests()
         self.mode = DeviceMode(self.requests.see, self.requests.begin, Workspaces(self.requests, gpu).after)
-        self.meta_asked = MetaAsked(self.mode)
+        self.device_asked = DeviceAsked()
         self.is_uncompiled = False
         """Whether the program asked for torch.compile."""
 
     @contextlib.contextmanager
     def in_thread(self) -> Iterator[None]:
         """Have what this thread does on the GPU be done without data."""
-        with self.mode, self.meta_asked:
+        with self.mode, self.device_asked:
             yield
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
         """Have there be a GPU, and the other ranks of a job."""
+        import torch._dynamo  # it computes with tensors when it is imported, and kernels import it
+
         with contextlib.ExitStack() as stack:
             stack.enter_context(as_on_a_gpu(self.requests, self.gpu))
             for owner, name, value in answers_for_ranks() if torch.distributed.is_available() else ():
@@ -110,10 +115,12 @@ def failed(error: BaseException) -> ProblemError:
     sys.stderr.write("".join(lines.format()))
     if isinstance(error, NoRanksError):
         return ProblemError("no_ranks", "")
+    where = next((frame for frame in reversed(lines.stack) if "/torch/" not in frame.filename), None)
+    place = f"{os.path.basename(where.filename)}:{where.lineno}" if where else ""
     if isinstance(error, UnsupportedError):
-        where = next((frame for frame in reversed(lines.stack) if "/torch/" not in frame.filename), None)
-        place = f"{os.path.basename(where.filename)}:{where.lineno}" if where else ""
         return ProblemError("unsupported", f"{error.operation}|{error.reason}|{place}")
+    if any(words in str(error) for words in NEEDS_GPU):
+        return ProblemError("needs_gpu", f"{place}|{error}")
     return ProblemError("failed", f"{type(error).__name__}: {error}")
 
 

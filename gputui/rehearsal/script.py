@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import runpy
 import socket
 import sys
@@ -16,6 +17,7 @@ from .choices import replace
 from .following import Following
 from .gpu import Gpu
 from .host import parameters_without_data
+from .pretrained import WithoutWeights
 from .rehearse import ProblemError, Rehearsal, failed
 from .surroundings import answers_for_programs
 from .tensors import UnsupportedError
@@ -32,10 +34,14 @@ def rehearse_program(words: list[str], gpu: Gpu, end: Callable[[dict[str, Any]],
 
     The process ends where the steps are taken: what the program does when it is interrupted does not matter.
     """
+    random.seed(0)
     rehearsal = Rehearsal(gpu)
+    without_weights = WithoutWeights()
+    sys.meta_path.insert(0, without_weights)
 
     def enough() -> None:
-        end({**rehearsal.report(list(rehearsal.requests.events)), "steps": following.steps})
+        report = rehearsal.report(list(rehearsal.requests.events))
+        end({**report, "steps": following.steps, "without_weights": without_weights.made})
 
     following = Following(rehearsal.requests, enough)
     with ExitStack() as stack:

@@ -7,10 +7,10 @@ together of others); where they go by the device, `choices` takes their place.
 from __future__ import annotations
 
 import os
+import threading
 from typing import Any, Callable
 
 import torch
-from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
@@ -31,6 +31,19 @@ class UnsupportedError(Exception):
         super().__init__(f"{operation}: {reason}")
         self.operation = operation
         self.reason = reason
+
+
+class _Here(threading.local):
+    """What a thread is doing."""
+
+    place = DEVICE
+    """Where the results of the operation that runs, or ran last, are."""
+    is_meta_meant = False
+    """Whether the program itself asks for the meta device: PyTorch's own code does so for tensors like ours."""
+    is_in_kernel = False
+
+
+here = _Here()
 
 
 class DeviceTensor(torch.Tensor):
@@ -57,7 +70,7 @@ class DeviceTensor(torch.Tensor):
 
     @property
     def device(self) -> torch.device:  # type: ignore[override]
-        return META if _InKernel.is_entered else self.place  # kernels written in Python make their results there
+        return META if here.is_in_kernel else self.place  # kernels written in Python make their results there
 
     is_cuda = property(lambda self: self.place is DEVICE)  # type: ignore[assignment]
     is_meta = property(lambda _: False)  # type: ignore[assignment]
@@ -87,6 +100,10 @@ class DeviceTensor(torch.Tensor):
         return memo[id(self)]
 
 
+OWN_TYPES = frozenset({DeviceTensor, torch.Tensor, torch.nn.Parameter})
+"""Before 2.9 the plain ones are named, too."""
+
+
 class DeviceMode(TorchDispatchMode):
     """Runs the operations on a GPU's tensors without data, and shows each result on the GPU to `see`.
 
@@ -103,10 +120,6 @@ class DeviceMode(TorchDispatchMode):
         self._see = see
         self._before = before
         self._after = after
-        self.place = DEVICE
-        """Where the results of the operation that runs, or ran last, are."""
-        self.is_meta_meant = False
-        """Whether the program itself asks for the meta device: PyTorch's own code does so for tensors like ours."""
         self.values_read = 0
         self.largest_results: dict[str, int] = {}
         """Operations whose result depends on data, with how often each was taken for as large as it can be."""
@@ -115,20 +128,20 @@ class DeviceMode(TorchDispatchMode):
         kwargs = dict(kwargs or {})
         if torch._C._get_dispatch_mode(FAKE_MODE) is not None:
             return func(*args, **kwargs)  # PyTorch itself asks for the size of a result, as DTensor does
-        if any(kind is not DeviceTensor for kind in types):
+        if not OWN_TYPES.issuperset(types):
             return NotImplemented  # a tensor made of others, such as a DTensor: its parts come here in their turn
         flat, tree = tree_flatten((args, kwargs))
         device = kwargs.get("device")
-        is_here = any(isinstance(leaf, DeviceTensor) for leaf in flat)
-        if device is None and not is_here:
+        ishere = any(isinstance(leaf, DeviceTensor) for leaf in flat)
+        if device is None and not ishere:
             return func(*args, **kwargs)
         if device is not None and not self._goes_by(torch.device(device), flat):
-            return self._elsewhere(func, args, kwargs, is_here=is_here)
+            return self._elsewhere(func, args, kwargs, ishere=ishere)
         if device is None:
-            self.place = _place_of(flat)
+            here.place = _place_of(flat)
         else:
             flat, tree = tree_flatten((args, {**kwargs, "device": META}))
-        if self.place is DEVICE:
+        if here.place is DEVICE:
             self._before(func)
         special = SPECIAL.get(func)
         done = NotImplemented if special is None else special(self, *args, **kwargs)
@@ -136,7 +149,7 @@ class DeviceMode(TorchDispatchMode):
 
     def _done(self, func: Any, args: Any, kwargs: Any) -> Any:
         """The result of an operation without data."""
-        place = self.place
+        place = here.place
         result = self.wrapped(run_without_data(func, args, kwargs))
         if place is DEVICE:
             self._after(func, args, result)
@@ -145,19 +158,19 @@ class DeviceMode(TorchDispatchMode):
     def _goes_by(self, device: torch.device, flat: Any) -> bool:
         """Whether a tensor for this device is one without data; and where."""
         if device.type == "cuda":
-            self.place = DEVICE
+            here.place = DEVICE
         elif device.type == "cpu":
             large = (leaf for leaf in flat if isinstance(leaf, DeviceTensor) and _bytes_of(leaf) > KEPT_ON_HOST_BYTES)
             if next(large, None) is None:
                 return False
-            self.place = HOST
-        return device.type in ("cuda", "cpu") or (device.type == "meta" and not self.is_meta_meant)
+            here.place = HOST
+        return device.type in ("cuda", "cpu") or (device.type == "meta" and not here.is_meta_meant)
 
-    def _elsewhere(self, func: Any, args: Any, kwargs: Any, *, is_here: bool) -> Any:
+    def _elsewhere(self, func: Any, args: Any, kwargs: Any, *, ishere: bool) -> Any:
         """An operation whose result is not on the GPU."""
-        if not is_here:
+        if not ishere:
             return func(*args, **kwargs)
-        return run_without_data(func, args, kwargs) if self.is_meta_meant else _to_host(args, kwargs)
+        return run_without_data(func, args, kwargs) if here.is_meta_meant else _to_host(args, kwargs)
 
     def largest(self, operation: str) -> None:
         """Count an operation whose result is taken for as large as it can be."""
@@ -173,32 +186,10 @@ class DeviceMode(TorchDispatchMode):
         if not isinstance(leaf, DeviceTensor):
             if leaf.device.type != "meta":
                 return leaf
-            leaf = DeviceTensor(leaf, self.place)
+            leaf = DeviceTensor(leaf, here.place)
         if leaf.place is DEVICE:
             self._see(leaf)
         return leaf
-
-
-class MetaAsked(TorchFunctionMode):
-    """Notes where the program itself asks for the meta device."""
-
-    def __init__(self, mode: DeviceMode) -> None:
-        super().__init__()
-        self._mode = mode
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        if not (_is_meta(kwargs.get("device")) or any(map(_is_meta, args))):
-            return func(*args, **kwargs)
-        before, self._mode.is_meta_meant = self._mode.is_meta_meant, True
-        try:
-            return func(*args, **kwargs)
-        finally:
-            self._mode.is_meta_meant = before
-
-
-def _is_meta(value: Any) -> bool:
-    return (isinstance(value, torch.device) and value.type == "meta") or (isinstance(value, str) and value == "meta")
 
 
 def _place_of(flat: Any) -> torch.device:
@@ -231,17 +222,15 @@ def without_data(leaf: Any) -> Any:
 class _InKernel:
     """Has operations run PyTorch's kernels for tensors without data."""
 
-    is_entered = False
-
     def __enter__(self) -> None:
-        _InKernel.is_entered = True
+        here.is_in_kernel = True
         self._guards = (torch._C._DisableTorchDispatch(), torch._C._PreserveDispatchKeyGuard())
         for guard in self._guards:
             guard.__enter__()
         torch._C._set_meta_in_tls_dispatch_include(True)
 
     def __exit__(self, *_: Any) -> None:
-        _InKernel.is_entered = False
+        here.is_in_kernel = False
         for guard in reversed(self._guards):
             guard.__exit__(None, None, None)
 
@@ -277,7 +266,7 @@ def _copy_into(_mode: DeviceMode, into: torch.Tensor, *_: Any, **__: Any) -> tor
 def _to_copy(mode: DeviceMode, tensor: torch.Tensor, **kwargs: Any) -> Any:
     """Nothing is copied to where it is; PyTorch asks for it because to its own code it is elsewhere."""
     changes = kwargs.get("dtype") not in (None, tensor.dtype) or kwargs.get("memory_format") not in KEEPING
-    is_there = isinstance(tensor, DeviceTensor) and tensor.place is mode.place
+    is_there = isinstance(tensor, DeviceTensor) and tensor.place is here.place
     if changes or kwargs.get("device") is None or not is_there:
         return NotImplemented
     return mode.wrapped(run_without_data(aten.alias.default, (tensor,), {}))

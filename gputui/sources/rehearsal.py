@@ -117,7 +117,9 @@ def _rehearsed(
 
 
 def _run(command: list[str], python: str, paths: Sequence[str], within_s: float | None) -> int:
-    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)} if paths else None
+    variables = {"PYTHONHASHSEED": "0", **os.environ}  # what goes by the order of a set does the same each time
+    if paths:
+        variables["PYTHONPATH"] = os.pathsep.join(paths)
     outputs = of_child(sys.stdout), of_child(sys.stderr)
     try:
         return subprocess.run(
@@ -170,6 +172,13 @@ def _failed(words: str, function: str, _python: str) -> GputuiError:
     return GputuiError(cause if cause.endswith(".") else f"{cause}.", "Its traceback is above.")
 
 
+def _needs_gpu(words: str, function: str, _python: str) -> GputuiError:
+    place, _, told = words.partition("|")
+    cause = f"{function} needs a GPU to be there{f' at {place}' if place else ''}: {told.splitlines()[0].rstrip('.')}."
+    remedy = "Leave that out of what is rehearsed, or record a step of it where there is a GPU: gputui whatif PID."
+    return GputuiError(cause, remedy)
+
+
 def _exited(words: str, function: str, _python: str) -> GputuiError:
     status, _, steps = words.partition("|")
     after = "before its first step" if steps == "0" else f"after {steps} steps" if steps != "1" else "after one step"
@@ -201,6 +210,7 @@ _ERRORS: dict[str, Callable[[str, str, str], GputuiError]] = {
     "wrong_form": _wrong_form,
     "unsupported": _unsupported,
     "failed": _failed,
+    "needs_gpu": _needs_gpu,
     "exited": _exited,
     "no_memory": _no_memory,
     "network": _network,
@@ -238,4 +248,5 @@ def rehearsal_of(report: dict[str, Any], function: str, python: str) -> Rehearsa
         array("Q", report["streams"]),
         report.get("steps"),
         bool(report.get("is_uncompiled")),
+        tuple(map(str, report.get("without_weights", ()))),
     )

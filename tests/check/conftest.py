@@ -27,14 +27,13 @@ def rehearsals(torch_path: str, tmp_path_factory: pytest.TempPathFactory) -> dic
 
 
 @pytest.fixture
-def forked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rehearsals are forked after the import of PyTorch, which takes most of their time."""
+def forked(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """Rehearsals are forked after the import of PyTorch, or of the modules that the test names: it takes most time."""
+    modules = getattr(request, "param", torches.FORKED_AFTER)
 
     def run(command: list[str], python: str, paths: Sequence[str], _within_s: float | None) -> int:
         variables = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "FAKEGPU_CUBLAS_HANDLES": "1"}
         with TemporaryFile() as errors:
-            return Forked(
-                python, command[1:], torches.FORKED_AFTER, env=variables, cwd=Path.cwd(), stderr=errors
-            ).wait()
+            return Forked(python, command[1:], modules, env=variables, cwd=Path.cwd(), stderr=errors).wait()
 
     monkeypatch.setattr(rehearsal, "_run", run)

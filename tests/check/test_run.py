@@ -16,6 +16,7 @@ from gputui.rehearsal.run import Output
 from gputui.sources.rehearsal import Surroundings, rehearsal_of, rehearse_program
 from tests import torches
 from tests.check.conftest import PROGRAMS
+from tests.scale import sized
 
 LOOP = str(PROGRAMS / "loop.py")
 WEIGHTS = 4000 * 512 + 2 * (512 * 512 + 512) + 512 * 4000 + 4000
@@ -34,6 +35,8 @@ def bytes_of(target: dict[str, Any], category: str) -> int:
     return sum(holder["bytes"] for holder in target["holders"] if holder["category"] == category)
 
 
+@pytest.mark.every_torch
+@pytest.mark.parametrize("forked", [("torch",)], indirect=True, ids=["its own imports"])
 def test_a_script_needs_what_it_really_takes(forked, cuda_path, tmp_path_factory, capsys):
     """Mixed precision, data from another process, an optimizer that is older than the moved model."""
     variables = {"FAKEGPU_CUBLAS_HANDLES": "1"}
@@ -46,12 +49,36 @@ def test_a_script_needs_what_it_really_takes(forked, cuda_path, tmp_path_factory
     assert bytes_of(target, "optimizer_state") == pytest.approx(8 * WEIGHTS, rel=0.01)
 
 
+@pytest.mark.every_torch
 @pytest.mark.parametrize(("kind", "share"), [("fsdp", 4), ("ddp", 1)])
 def test_a_rank_holds_its_part(forked, torch_path, capsys, kind, share):
     words = ["--python", torch_path, "--world-size", "4", "--rank", "3", "--run", LOOP, kind]
     target = answer_of(capsys, *words)
     assert bytes_of(target, "optimizer_state") == pytest.approx(8 * WEIGHTS / share, rel=0.01)
     assert target["peak_reserved_bytes"] > 16 * WEIGHTS / share
+
+
+def test_the_same_script_gives_the_same_bytes_each_time(forked, torch_path, capsys):
+    words = ["check", "--json", "--python", torch_path, "--device", "H100", "--run", LOOP, "train"]
+    documents = set()
+    for _ in range(sized(3, 10)):
+        assert main(words) == 0
+        documents.add(capsys.readouterr().out.splitlines()[-1])
+    assert len(documents) == 1
+
+
+@pytest.mark.packages("transformers")
+def test_a_model_needs_its_configuration_but_not_its_weights(forked, cuda_path, tmp_path, capsys):
+    configuration = {"model_type": "gpt2", "n_layer": 2, "n_embd": 64, "n_head": 2, "vocab_size": 100}
+    (tmp_path / "config.json").write_text(json.dumps({**configuration, "architectures": ["GPT2LMHeadModel"]}))
+    script = str(PROGRAMS / "pretrained.py")
+    words = ["check", "--json", "--python", cuda_path, "--run", script, str(tmp_path)]
+    assert main(words) == 0
+    captured = capsys.readouterr()
+    (target,) = json.loads(captured.out.splitlines()[-1])["targets"]
+    weights = 100 * 64 + 1024 * 64 + 2 * (12 * 64 * 64 + 13 * 64) + 2 * 64  # the head's are the embedding's
+    assert bytes_of(target, "parameter") == 4 * weights
+    assert f"The weights of {tmp_path} were not read: its tensors are as its configuration says." in captured.err
 
 
 ENDINGS = {

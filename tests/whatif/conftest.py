@@ -42,7 +42,7 @@ WORKSPACE = {"FAKEGPU_CUBLAS_HANDLES": "1"}
 @pytest.fixture(scope="session")
 def reports(torch_path, tmp_path_factory) -> dict[str, dict[str, Any]]:
     """The reports on the functions in `ahead.py`, on tensors without data."""
-    forms = ("evaluation", "dictionary", "step", "masked", "number", "broken", "unknown_size", "evaluatoin")
+    forms = ("evaluation", "dictionary", "step", "masked", "number", "broken", "unknown_size", "compiled", "evaluatoin")
     names = ("gpt", "lora", "resnet", "unet", *forms)
     return torches.run_once(tmp_path_factory, torch_path, PROGRAMS / "ahead.py", *names, variables=WORKSPACE)
 

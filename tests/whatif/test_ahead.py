@@ -77,6 +77,7 @@ MISTAKES = {
     "number": "ahead:function returned something else than expected: int. It returns model, optimizer, batch;",
     "broken": "must have same reduction dim",
     "unknown_size": "aten._unique2.default (ahead.py:",
+    "compiled": "ahead:function needs a GPU to be there at ahead.py:",
 }
 
 

@@ -75,6 +75,10 @@ def doubts_of(rehearsal: Rehearsal) -> tuple[str, ...]:
         doubts.append(_FEW_STEPS[rehearsal.steps])
     if rehearsal.is_uncompiled:
         doubts.append("torch.compile was left out: these figures are those of the program without it.")
+    doubts += [
+        f"The weights of {name} were not read: its tensors are as its configuration says."
+        for name in dict.fromkeys(rehearsal.without_weights)
+    ]
     if rehearsal.values_read:
         times = "a value" if rehearsal.values_read == 1 else f"{rehearsal.values_read} values"
         doubts.append(f"The program read {times} of tensors on the GPU, and got 0, 1 or False in their place.")

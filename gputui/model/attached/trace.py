@@ -95,7 +95,8 @@ class Rehearsal:
     `values_read` is how often the program read a value that nobody knows, `largest_results` how often each operation's
     result was taken for as large as it can be, because its size depends on values. `streams` are numbers by that of the
     request, 0 for the default stream. `steps` is how many steps of an optimizer a whole program has taken, None for a
-    function; `is_uncompiled` says that it asked for torch.compile, which was left out.
+    function; `is_uncompiled` says that it asked for torch.compile, which was left out. `without_weights` are names of
+    models whose weights were not read.
     """
 
     torch: str
@@ -112,3 +113,4 @@ class Rehearsal:
     streams: array[int] = field(default_factory=lambda: array("Q"))
     steps: int | None = None
     is_uncompiled: bool = False
+    without_weights: tuple[str, ...] = ()

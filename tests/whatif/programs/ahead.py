@@ -97,6 +97,11 @@ def unknown_size() -> Any:
     return model, optimizer_of(model), batch, lambda output, _: torch.unique(output).sum()
 
 
+def compiled() -> Any:
+    """Compiled code that asks for the GPU itself."""
+    raise RuntimeError("No CUDA GPUs are available")
+
+
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[3]))
     from gputui.rehearsal.rehearse import report_of
