@@ -121,7 +121,7 @@ class Running:
 
     def __init__(self, python: str, program: Program, folder: Path, way: str) -> None:
         self._python, self._program, self.folder = python, program, folder
-        self._port = _free_port()
+        self._port = free_port()
         own = {**os.environ, **fake_cuda(python, folder, gpus=1), "XDG_RUNTIME_DIR": str(folder)}
         self._environment = own | {"PYTHONPATH": "", "PYTHONWARNINGS": "ignore", "RAY_DEDUP_LOGS": "0"}
         self.phase("beginning")
@@ -198,7 +198,8 @@ class Running:
         return said[1]
 
 
-def _free_port() -> str:
+def free_port() -> str:
+    """A port of this machine that nobody listens on."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return str(one.getsockname()[1])

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import looks
+from benchmarks import check, looks
 from benchmarks.looks_table import TakenLook, Watch, as_markdown, as_text, figures_of, headings, row, worst_of
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SCRIPTS = sorted((looks.FOLDER / "real").glob("*.py"))
 SHARED = {"gpt2", "steps"}
 OF_RANKS = {"ddp", "tensor_parallel"}
-"""Only `gputui check --world-size` runs them: fake devices have no collectives to watch."""
+"""Only `benchmarks.check` runs them: fake devices have no collectives to watch."""
 GIB = 2**30
 
 
@@ -44,6 +44,10 @@ NOTHING = Watch(30.0, [a_look("attach", 70.0, 0.0, has_tensors=False)])
 
 def test_the_table_lists_exactly_the_scripts() -> None:
     assert set(looks.PROGRAMS) == {path.stem for path in SCRIPTS} - SHARED - OF_RANKS
+
+
+def test_the_peak_of_each_script_is_compared_with_what_is_told_before_it_runs() -> None:
+    assert {case.script for case in check.CASES.values()} == {path.stem for path in SCRIPTS} - SHARED
 
 
 @pytest.mark.parametrize("program", looks.PROGRAMS)

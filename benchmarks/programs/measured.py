@@ -34,16 +34,19 @@ def before(optimizer: object, _args: object, _kwargs: object) -> None:
     steps[id(optimizer)] += 1
 
 
-def join_alone() -> None:
-    """Have the process group of a rank move nothing: not for DistributedDataParallel, which asks for results."""
+def join_without_nccl() -> None:
+    """Have the process group be gloo's where the other ranks run, too, and elsewhere one that moves nothing."""
     join = dist.init_process_group
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    dist.init_process_group = lambda *_, **__: join("fake", rank=rank, world_size=size, store=FakeStore())
+    if "MASTER_PORT" in os.environ:
+        dist.init_process_group = lambda *_, **__: join("gloo")
+    else:
+        dist.init_process_group = lambda *_, **__: join("fake", rank=rank, world_size=size, store=FakeStore())
 
 
 register_optimizer_step_pre_hook(before)
 if "WORLD_SIZE" in os.environ:
-    join_alone()
+    join_without_nccl()
 sys.argv[:] = sys.argv[1:]
 sys.path[0] = str(Path(sys.argv[0]).resolve().parent)
 runpy.run_path(sys.argv[0], run_name="__main__")

@@ -251,7 +251,7 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *a, const void
 /* The host waits for a copy from or to memory that is not pinned: a driver stages it. */
 static cudaError_t copy(void *to, const void *from, size_t n, cudaStream_t s, int waits) {
   int is_to = device_of((uint64_t)to) >= 0, is_from = device_of((uint64_t)from) >= 0;
-  if (!is_to) { if (is_from) memset(to, 0, n); else memmove(to, from, n); }
+  if (is_to) fg_write(to, from, n, is_from); else if (is_from) fg_read(to, from, n); else memmove(to, from, n);
   if (is_to || is_from) fg_copied(s, is_to && is_from ? 0 : n);
   if (waits || (is_to != is_from && !is_pinned(is_to ? from : to))) return fg_stream_waits(s);
   return cudaSuccess;

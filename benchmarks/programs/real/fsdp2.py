@@ -1,6 +1,7 @@
-"""A transformer of 8 blocks, sharded by FSDP2 over 8 ranks; this is rank 0, and its process group moves nothing."""
+"""A transformer of 8 blocks, sharded by FSDP2: one rank of 8, or as the environment says, whose group moves nothing."""
 
 import itertools
+import os
 
 import torch
 import torch.distributed as dist
@@ -10,7 +11,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
-RANKS = 8
+RANKS = int(os.environ.get("WORLD_SIZE", "8"))
 BLOCKS = 8
 WIDTH = 1024
 
@@ -43,7 +44,7 @@ def sharded_model() -> Transformer:
 
 def main() -> None:
     without_cudnn()
-    dist.init_process_group("fake", rank=0, world_size=RANKS, store=FakeStore())
+    dist.init_process_group("fake", rank=int(os.environ.get("RANK", "0")), world_size=RANKS, store=FakeStore())
     model = sharded_model()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     for step in itertools.count():
