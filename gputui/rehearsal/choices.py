@@ -100,8 +100,8 @@ class Workspaces:
 
     cuBLAS multiplies, cuBLASLt adds a bias too, and is asked by a handle of cuBLAS. PyTorch keeps a workspace of cuBLAS
     for each thread that multiplies, forward and backward, from its first multiplication on, and does so for cuBLASLt
-    since 2.9; since 2.15 both come and go with each operation. Without cuDNN a convolution multiplies, and writes the
-    patches of one sample as columns; with it, nobody knows.
+    since 2.9. Since 2.12 cuBLASLt takes that of cuBLAS; since 2.15 both come and go with each operation. Without cuDNN
+    a convolution multiplies, and writes the patches of one sample as columns; with it, nobody knows.
     """
 
     def __init__(self, requests: Requests, gpu: Gpu) -> None:
@@ -111,6 +111,7 @@ class Workspaces:
         self._cublas_bytes = _configured_bytes(os.environ.get("CUBLAS_WORKSPACE_CONFIG", ""), default)
         is_kept = VERSION < (2, 15) or os.environ.get("TORCH_CUBLAS_WORKSPACE_CACHE") == "1"
         self._kept = {"cublas": is_kept, "cublaslt": is_kept and VERSION >= (2, 9)}
+        self._is_shared = is_kept and VERSION >= (2, 12)
         self._there: set[Any] = set()
 
     def after(self, func: Any, args: Any, result: Any) -> None:
@@ -142,7 +143,7 @@ class Workspaces:
     def _need(self, library: str, size_bytes: int) -> None:
         """Have a library's workspace, for this operation or from now on."""
         workspace = (library, torch._C._current_graph_task_id() != -1)
-        if workspace in self._there:
+        if workspace in self._there or (self._is_shared and library == "cublaslt"):
             return
         number = self._requests.add(size_bytes, "workspace")
         if self._kept[library]:
