@@ -17,7 +17,7 @@ from benchmarks.looks_table import TakenLook, Watch, as_markdown, as_text, figur
 REPOSITORY = Path(__file__).resolve().parent.parent
 SCRIPTS = sorted((looks.FOLDER / "real").glob("*.py"))
 SHARED = {"gpt2", "steps"}
-OF_RANKS = {"ddp", "tensor_parallel"}
+OF_RANKS = {"ddp", "pipeline", "tensor_parallel"}
 """Only `benchmarks.check` runs them: fake devices have no collectives to watch."""
 GIB = 2**30
 

@@ -62,10 +62,13 @@ def _weights(cls: Any, config: Any) -> dict[str, Any]:
     """All tensors of a model, in the precision of which its configuration says that they are saved."""
     saved_in = getattr(config, "dtype", None) or getattr(config, "torch_dtype", None) or torch.float32
     with torch.device("meta"):
-        tensors = cls(config).state_dict()
+        model = cls(config)
+    others = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    others -= {name for name, _ in model.named_parameters()}  # there under another name, as a tied head is
     return {
         name: DeviceTensor(
             torch.empty(tensor.shape, dtype=saved_in if tensor.is_floating_point() else tensor.dtype, device=META), HOST
         )
-        for name, tensor in tensors.items()
+        for name, tensor in model.state_dict().items()
+        if name not in others
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import weakref
 from collections import deque
@@ -11,7 +12,7 @@ import torch
 import torch.distributed as dist
 from torch.utils._pytree import tree_leaves
 
-from .tensors import SPECIAL, DeviceMode
+from .tensors import SPECIAL, DeviceMode, UnsupportedError
 
 c10d = torch.ops.c10d
 IN_PLACE = (
@@ -46,6 +47,15 @@ def answers_for_ranks() -> Iterator[Any]:
     from torch.nn.parallel import distributed
 
     yield distributed, "_verify_param_shape_across_processes", lambda *_, **__: True
+    if "WORLD_SIZE" in os.environ:
+        with contextlib.suppress(ImportError):  # before 2.5
+            from torch.distributed.tensor import experimental
+
+            yield experimental, "context_parallel", _context_parallel
+
+
+def _context_parallel(*_: Any, **__: Any) -> Any:
+    raise UnsupportedError("context_parallel", "how the ranks share a sequence is not computed")
 
 
 def _collective(func: Any) -> Callable[..., Any]:

@@ -259,6 +259,12 @@ def _value(mode: DeviceMode, tensor: torch.Tensor) -> Any:
     return 0.0 if tensor.dtype.is_floating_point else 1
 
 
+def _equal(mode: DeviceMode, *_: Any) -> bool:
+    """As if something differed."""
+    mode.values_read += 1
+    return False
+
+
 def _copy_into(_mode: DeviceMode, into: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
     return into  # the sizes fit or PyTorch's own copy would have failed
 
@@ -306,6 +312,7 @@ def _native_dropout(mode: DeviceMode, tensor: torch.Tensor, _probability: float,
 KEEPING = (None, torch.preserve_format)
 SPECIAL: dict[Any, Callable[..., Any]] = {
     aten._local_scalar_dense.default: _value,
+    aten.equal.default: _equal,
     aten.copy_.default: _copy_into,
     aten._to_copy.default: _to_copy,
     aten.nonzero.default: _nonzero,

@@ -102,6 +102,11 @@ def test_a_script_without_an_end_is_given_up(tmp_path):
         rehearse_program([str(script)], Surroundings(sys.executable, within_s=1.0))
 
 
+def test_what_is_not_computed_of_a_rank_is_a_sentence(forked, torch_path, capsys):
+    assert main(["check", "--python", torch_path, "--world-size", "2", "--run", LOOP, "context"]) == 2
+    assert "context_parallel (loop.py:" in capsys.readouterr().err
+
+
 @pytest.mark.quick
 def test_a_script_that_asks_for_no_gpu_memory_is_a_sentence():
     with pytest.raises(GputuiError, match=r"train\.py ended without asking for GPU memory\."):

@@ -91,6 +91,10 @@ elif what == "thread":
     thread.join()
 elif what == "job":
     shared(Model())
+elif what == "context":
+    from torch.distributed.tensor.experimental import context_parallel
+
+    context_parallel(None)
 else:
     train()
 stats = torch.cuda.memory_stats()
