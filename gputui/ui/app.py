@@ -29,7 +29,7 @@ from gputui.ui.drawing.line import printable
 from gputui.ui.drawing.monitor.process_rows import View
 from gputui.ui.drawing.monitor.status import MonitorState
 from gputui.ui.intervals import neighbour
-from gputui.ui.messages import NoticeGiven, ProbeLoaded, SnapshotTaken, StepBuilt, TimelineTaken, TreeBuilt
+from gputui.ui.messages import HandedOver, SnapshotTaken, TimelineTaken
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.screens.attach.table import ATTACH_SCREENS
 from gputui.ui.screens.base import MonitorScreen
@@ -166,21 +166,8 @@ class GputuiApp(TerminalApp):
         self.attached.take_timeline(message)
         self._update_screen(AttachScreen)
 
-    def on_probe_loaded(self, message: ProbeLoaded) -> None:
-        """Attach to a process into which the probe was put."""
-        self.attached.take_probe(message)
-
-    def on_notice_given(self, message: NoticeGiven) -> None:
-        """Show a sentence from another thread."""
-        self.say(message.sentence, is_error=False)
-
-    def on_tree_built(self, message: TreeBuilt) -> None:
-        """Hand a tree of tensors to the view that requested it, and have an attach screen on top draw it."""
-        message.take(message.tree)
-        self._update_screen(AttachScreen)
-
-    def on_step_built(self, message: StepBuilt) -> None:
-        """Hand a recorded step to the view that requested it, and have an attach screen on top draw it."""
+    def on_handed_over(self, message: HandedOver) -> None:
+        """Hand a thread's result to whoever asked for it, and have an attach screen on top draw it."""
         message.take()
         self._update_screen(AttachScreen)
 

@@ -1,4 +1,4 @@
-"""Messages to the application from the threads of the sampler, the feeds and the trees."""
+"""Messages to the application from other threads."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from textual.message import Message
 
-from gputui.explain.tensors.request import Tree
 from gputui.model.attached.timeline import Timeline
 from gputui.model.machine.snapshot import Snapshot
 
@@ -32,31 +31,8 @@ class MomentsTaken(Message):
 
 
 @dataclass
-class ProbeLoaded(Message):
-    """The probe was put into a process, or `problem` says why not."""
-
-    pid: int
-    problem: str = ""
-
-
-@dataclass
-class NoticeGiven(Message):
-    """A sentence from another thread, to be shown for a few seconds."""
-
-    sentence: str
-
-
-@dataclass
-class TreeBuilt(Message):
-    """A tree of tensors is built; `take` hands it to the view that requested it."""
-
-    tree: Tree
-    take: Callable[[Tree], None]
-
-
-@dataclass
-class StepBuilt(Message):
-    """A recorded step is worked out; `take` hands it to the view that requested it."""
+class HandedOver(Message):
+    """A thread has a result: `take` hands it to whoever asked for it, in the application's thread."""
 
     take: Callable[[], None]
 

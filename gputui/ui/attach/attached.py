@@ -20,7 +20,7 @@ from gputui.model.collectives import Inquiry, Question
 from gputui.model.past import Past
 from gputui.ui.attach.targets import ActionFeed, FeedMessage, OpenFeed, Targets
 from gputui.ui.attach.tree_thread import TreeThread
-from gputui.ui.messages import MomentsTaken, NoticeGiven, ProbeLoaded, StepBuilt, TimelineTaken, TreeBuilt
+from gputui.ui.messages import HandedOver, MomentsTaken, TimelineTaken
 
 
 class Host(Protocol):
@@ -79,7 +79,7 @@ class Attached:
 
     def __init__(self, host: Host, open_feed: OpenFeed) -> None:
         self._host = host
-        self._trees = TreeThread(lambda tree, take: host.post_message(TreeBuilt(tree, take)))
+        self._trees = TreeThread(self.hand_over)
         self._moments: SimpleQueue[TargetMoment] = SimpleQueue()
         self.targets = Targets(open_feed, self._trees.build)
         self.first_pids: tuple[int, ...] = ()
@@ -170,18 +170,11 @@ class Attached:
     def _put_in(self, pid: int) -> None:
         assert self.loader is not None
         try:
-            self.loader.put_in(pid, lambda sentence: self._host.post_message(NoticeGiven(sentence)))
+            self.loader.put_in(pid, lambda sentence: self.hand_over(partial(self._host.say, sentence, is_error=False)))
         except GputuiError as error:
-            self._host.post_message(ProbeLoaded(pid, str(error)))
+            self.hand_over(partial(self._host.say, str(error)))
         else:
-            self._host.post_message(ProbeLoaded(pid))
-
-    def take_probe(self, message: ProbeLoaded) -> None:
-        """Attach to a process into which the probe was put, or say why it was not."""
-        if message.problem:
-            self._host.say(message.problem)
-        else:
-            self.attach(message.pid)
+            self.hand_over(partial(self.attach, pid))
 
     def _deliver(self, pid: int, message: FeedMessage) -> None:
         if isinstance(message, Timeline):
@@ -194,14 +187,13 @@ class Attached:
         """Work out a recorded step in a thread of its own, and hand it to `take` in the application's thread."""
 
         def build() -> None:
-            step = step_of(trace, look)
-            self._host.post_message(StepBuilt(partial(take, step)))
+            self.hand_over(partial(take, step_of(trace, look)))
 
         Thread(target=build, name="gputui-step", daemon=True).start()
 
     def hand_over(self, take: Callable[[], None]) -> bool:
         """Have `take` called in the application's thread, from any other."""
-        return self._host.post_message(StepBuilt(take))
+        return self._host.post_message(HandedOver(take))
 
     def take_moments(self) -> None:
         """Add every moment that was delivered: one message may stand for many, and the timeline must miss none."""

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 
 from gputui.explain.tensors.request import Tree, TreeRequest, build_tree
 
 Take = Callable[[Tree], None]
-HandOver = Callable[[Tree, Take], object]
-"""Called in the tree thread; must have `take(tree)` called in the application's thread."""
 
 
 class TreeThread:
     """One daemon thread, started at the first request. Of one view's waiting requests, only the newest is built."""
 
-    def __init__(self, hand_over: HandOver) -> None:
+    def __init__(self, hand_over: Callable[[Callable[[], None]], object]) -> None:
+        """`hand_over` has a function called in the application's thread."""
         self._hand_over = hand_over
         self._waiting: dict[Take, tuple[TreeRequest, Tree]] = {}
         self._is_stopped = False
@@ -47,4 +47,4 @@ class TreeThread:
                 request, earlier = self._waiting.pop(take)
             tree = build_tree(request, earlier)
             if not self._is_stopped:
-                self._hand_over(tree, take)
+                self._hand_over(partial(take, tree))
