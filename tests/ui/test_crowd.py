@@ -19,7 +19,7 @@ from gputui.sources.nvml import NvmlSource
 from gputui.sources.processes import ProcessSource
 from gputui.ui.app import GputuiApp
 from gputui.ui.drawing import columns
-from gputui.ui.widgets import sorted_table
+from gputui.ui.widgets import table
 from tests.conftest import FakeGpus
 from tests.scale import SCALE, sized
 from tests.sources.false_proc import FalseProc
@@ -140,7 +140,7 @@ async def test_keys_are_served_and_a_frame_draws_only_the_rows_on_screen(fake_gp
         drawn += 1
         return columns.draw_row(*arguments, **options)
 
-    monkeypatch.setattr(sorted_table, "draw_row", counted)
+    monkeypatch.setattr(table, "draw_row", counted)
     fake_gpus.up(8)
     machine = CrowdedMachine(fake_gpus, FalseProc(tmp_path / "proc"), has_files=False)
     async with crowded(machine, size) as crowd:

@@ -9,6 +9,7 @@ from rich.cells import cell_len
 
 from gputui.model.reading import Reading, value_of
 from gputui.ui.drawing.line import Line, Piece, fit, join, text_of
+from gputui.ui.drawing.meters import Glyphs
 
 T = TypeVar("T")
 
@@ -94,6 +95,11 @@ def draw_titles(layout: TableLayout[T], marked: str = "", mark: str = "") -> Lin
         title = f"{column.title}{mark}" if column.name == marked else column.title
         titles.append(fit(title, width, column.align, "")[:width])
     return ((" ".join(titles), "head"),)
+
+
+def draw_sorted_titles(layout: TableLayout[T], order: Order, glyphs: Glyphs, *, is_reversed: bool) -> Line:
+    """The same; the column that the rows are sorted by has an arrow: up from the smallest, down from the largest."""
+    return draw_titles(layout, order.name, glyphs.down if order.is_descending != is_reversed else glyphs.up)
 
 
 def place_width(count: int, rows: int) -> int:

@@ -12,10 +12,12 @@ from textual.dom import DOMNode
 from gputui.model.fleet.parts import Place
 from gputui.model.machine.snapshot import Attention
 from gputui.ui.backend.screens import LeftOnce, TerminalScreen
+from gputui.ui.drawing.line import Line
+from gputui.ui.drawing.monitor.status import draw_status
 from gputui.ui.drawing.roles import COMPONENT_CLASSES
 from gputui.ui.monitor import Monitor
 from gputui.ui.widgets.keys_line import KeysLine
-from gputui.ui.widgets.status_line import StatusLine
+from gputui.ui.widgets.painted import Drawn
 
 
 class MonitorScreen(TerminalScreen[None]):
@@ -42,7 +44,7 @@ class MonitorScreen(TerminalScreen[None]):
 
     def compose(self) -> ComposeResult:
         """Status, body, keys."""
-        yield StatusLine(id="status")
+        yield Drawn(self._draw_status_line, id="status")
         yield from self.compose_body()
         yield KeysLine(last=self.LAST_KEYS, words=self.key_words(), id="keys")
 
@@ -74,7 +76,10 @@ class MonitorScreen(TerminalScreen[None]):
 
     def draw_status(self) -> None:
         """Draw the line above the body."""
-        self.query_one(StatusLine).set_status(self.monitor.snapshot, self.monitor.state)
+        self.query_one("#status", Drawn).redraw()
+
+    def _draw_status_line(self, width: int, _height: int) -> list[Line]:
+        return [draw_status(self.monitor.snapshot, self.monitor.state, width)]
 
     def on_mount(self) -> None:
         """Show the snapshot that the application already has."""

@@ -21,8 +21,11 @@ from gputui.ui.bindings import (
     HIDDEN_PAST_BINDING,
     ZOOM_BINDING,
 )
+from gputui.ui.drawing.line import Line
+from gputui.ui.drawing.monitor.band import draw_band
 from gputui.ui.drawing.monitor.devices import DeviceRow
-from gputui.ui.drawing.monitor.overview import BAND_FROM_WIDTH, arrange
+from gputui.ui.drawing.monitor.host import draw_host
+from gputui.ui.drawing.monitor.overview import BAND_FROM_WIDTH, arrange, draw_banner
 from gputui.ui.drawing.monitor.process_rows import ProcessRow, process_rows_of
 from gputui.ui.screens.collectives import ask_collectives
 from gputui.ui.screens.device import DeviceScreen
@@ -32,9 +35,8 @@ from gputui.ui.screens.process_list import ProcessListScreen
 from gputui.ui.screens.signals import choose_signal, confirm_signal
 from gputui.ui.widgets.device_list import PCIE_FROM_WIDTH, DeviceList
 from gputui.ui.widgets.filter_line import FilterLine
-from gputui.ui.widgets.graph_band import GraphBand
 from gputui.ui.widgets.listing import Listing
-from gputui.ui.widgets.overview_lines import Banner, HostPanel
+from gputui.ui.widgets.painted import Drawn, Notes
 from gputui.ui.widgets.process_table import ProcessTable
 
 
@@ -84,10 +86,10 @@ class Overview(ProcessListScreen):
     def compose_body(self) -> ComposeResult:
         """The widgets from top to bottom."""
         appearance = self.monitor.appearance
-        yield Banner(id="banner")
+        yield Notes(lambda width: draw_banner(self.monitor.snapshot, width), id="banner")
         yield DeviceList(appearance, self.monitor.settings.graph, id="devices")
-        yield HostPanel(appearance, id="host")
-        yield GraphBand(appearance, id="band")
+        yield Drawn(lambda width, _: draw_host(self.monitor.snapshot.host, width, appearance), id="host")
+        yield Drawn(self._draw_band, id="band")
         yield ProcessTable(appearance, self.monitor.settings.columns, id="processes")
         yield FilterLine(self.hint, "words, or an expression: user==ana and mem>10GiB")
 
@@ -102,17 +104,21 @@ class Overview(ProcessListScreen):
         if not snapshot.time:  # nothing was read yet
             return
         self._arrange()
-        self.query_one(Banner).set_problems(snapshot)
+        self.query_one("#banner", Notes).redraw()
         self.query_one(DeviceList).set_devices(
             snapshot.devices.devices, monitor.history, self._zoom, _waiting(monitor.snapshot.findings)
         )
-        self.query_one(HostPanel).set_host(snapshot.host)
-        band = self.query_one(GraphBand)
+        self.query_one("#host", Drawn).redraw()
+        band = self.query_one("#band", Drawn)
         if band.display:
-            band.set_snapshot(snapshot, monitor.history, self._zoom)
+            band.redraw()
         table = self.query_one(ProcessTable)
         table.set_view(monitor.view, self._tagged)
         table.set_entries(process_rows_of(snapshot, monitor.view, monitor.appearance))
+
+    def _draw_band(self, width: int, height: int) -> list[Line]:
+        monitor = self.monitor
+        return draw_band(monitor.snapshot, monitor.history, self._zoom, (width, height), monitor.appearance)
 
     def draw_status(self) -> None:
         """The status, with the number of tagged processes that still exist."""
@@ -129,7 +135,7 @@ class Overview(ProcessListScreen):
         devices = self.query_one(DeviceList)
         devices.display = bool(arrangement.device_lines)
         devices.set_height(arrangement.device_lines)
-        self.query_one(GraphBand).display = arrangement.has_band
+        self.query_one("#band").display = arrangement.has_band
 
     def on_resize(self) -> None:
         """Arrange the parts for the new size."""

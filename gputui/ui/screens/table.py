@@ -12,7 +12,7 @@ from gputui.ui.dialogs.menu import Menu
 from gputui.ui.drawing.columns import Order
 from gputui.ui.screens.base import MonitorScreen
 from gputui.ui.widgets.filter_line import FilterLine
-from gputui.ui.widgets.sorted_table import SortedTable
+from gputui.ui.widgets.table import Table
 
 
 class Sorting(Protocol):
@@ -78,8 +78,8 @@ class TableScreen(MonitorScreen):
         """Which field of a valid filter no row has, "" for none. Raises UsageError for a wrong filter."""
         raise NotImplementedError
 
-    @on(SortedTable.HeadClicked)
-    def _head_clicked(self, message: SortedTable.HeadClicked) -> None:
+    @on(Table.HeadClicked)
+    def _head_clicked(self, message: Table.HeadClicked) -> None:
         if any(order.name == message.column for order in self.ORDERS):
             self._sort_by(message.column, is_reversed=message.column == self.sorting.order)
 
@@ -111,4 +111,4 @@ class TableScreen(MonitorScreen):
 
     @on(FilterLine.Closed)
     def _filter_closed(self) -> None:
-        self.query_one(SortedTable).focus()
+        self.query_one(Table).focus()

@@ -10,33 +10,25 @@ from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.fleet.columns import FLEET_COLUMNS, draw_fleet_head, draw_fleet_row
 from gputui.ui.drawing.fleet.rows import FleetRow, FleetView
 from gputui.ui.drawing.line import Line
-from gputui.ui.widgets.sorted_table import SortedTable
+from gputui.ui.widgets.table import Table
 
 
-class FleetTable(SortedTable[FleetRow]):
+class FleetTable(Table[FleetRow]):
     """A line for every cluster, node, GPU, process or job that is not folded away."""
 
     class Scrolled(Message):
         """Other rows are on screen."""
 
     def __init__(self, appearance: Appearance, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(FLEET_COLUMNS, appearance.glyphs.ellipsis, id=id)
+        super().__init__(FLEET_COLUMNS, lambda row: row.key, ellipsis=appearance.glyphs.ellipsis, id=id)
         self._appearance = appearance
         self._view = FleetView()
         self._was_visible: tuple[Hashable, ...] = ()
-        self.why_none = ""
 
     def set_view(self, view: FleetView, why_none: str) -> None:
         """Set the order that the head shows, and what a table without rows says."""
-        self._view, self.why_none = view, why_none
-
-    @property
-    def why_empty(self) -> str:
-        """With a filter, how to clear it."""
-        return "Nothing matches the filter: Esc clears it." if self._view.filter_text else self.why_none
-
-    def key_of(self, entry: FleetRow) -> Hashable:
-        return entry.key
+        self._view = view
+        self.empty = "Nothing matches the filter: Esc clears it." if view.filter_text else why_none
 
     def draw_head(self, width: int) -> Line:
         """Column titles, the sorted one marked."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import ClassVar, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from textual import events
 
@@ -16,9 +16,6 @@ E = TypeVar("E")
 
 class Listing(Cursored, Generic[E]):
     """Entries of type `E`, one to a line; the cursor stays on its entry, by its key, while the list changes."""
-
-    EMPTY: ClassVar[str] = ""
-    """The sentence in a list without entries."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
@@ -45,7 +42,7 @@ class Listing(Cursored, Generic[E]):
     @property
     def why_empty(self) -> str:
         """The sentence in the list now, if it has no entries."""
-        return self.EMPTY
+        return ""
 
     @property
     def entries(self) -> tuple[E, ...]:

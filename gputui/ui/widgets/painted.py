@@ -90,6 +90,17 @@ class Painted(Widget):
         return style
 
 
+class Drawn(Painted):
+    """What a function of the width and the height returns; whoever has the data calls `redraw`."""
+
+    def __init__(self, draw_lines: Callable[[int, int], Sequence[Line]], *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self._draw_lines = draw_lines
+
+    def draw(self, width: int, height: int) -> Sequence[Line]:
+        return self._draw_lines(width, height)
+
+
 class Fitted(Painted):
     """As high as the lines it draws.
 

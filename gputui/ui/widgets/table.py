@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Generic, TypeVar
 
 from textual.message import Message
 
-from gputui.ui.drawing.columns import Column, TableLayout, column_at, draw_row, lay_out, worth_showing
+from gputui.ui.drawing.columns import Column, TableLayout, column_at, draw_row, draw_titles, lay_out, worth_showing
 from gputui.ui.drawing.line import Line
 from gputui.ui.widgets.listing import Listing
 
 R = TypeVar("R")
 
 
-class SortedTable(Listing[R], Generic[R]):
-    """Columns that have nothing to say about any row are left out."""
+class Table(Listing[R], Generic[R]):
+    """Rows in these columns, of which those are left out that have nothing to say about any row.
+
+    `key` identifies the same row in the next list, `empty` is the sentence in a table without rows. `leaves_room`: the
+    columns leave the end of the head free where the cursor's place needs it.
+    """
 
     class HeadClicked(Message):
         """A column's title was clicked."""
@@ -24,17 +28,36 @@ class SortedTable(Listing[R], Generic[R]):
             super().__init__()
             self.column = column
 
-    def __init__(self, columns: Iterable[Column[R]], ellipsis: str, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+    def __init__(
+        self,
+        columns: Iterable[Column[R]],
+        key: Callable[[R], Hashable],
+        *,
+        ellipsis: str = "…",
+        empty: str = "",
+        leaves_room: bool = False,
+        id: str | None = None,  # noqa: A002 - Textual's name
+    ) -> None:
         super().__init__(id=id)
         self._columns = self._shown = tuple(columns)
-        self._ellipsis = ellipsis
-        self._laid_out_for: tuple[int, tuple[Column[R], ...]] = (0, ())
+        self._key, self._ellipsis, self.empty, self._leaves_room = key, ellipsis, empty, leaves_room
+        self._laid_out_for: tuple[int, int, tuple[Column[R], ...]] = (0, 0, ())
         self._present_layout: TableLayout[R] = ()
+
+    @property
+    def why_empty(self) -> str:
+        return self.empty
+
+    def key_of(self, entry: R) -> Hashable:
+        return self._key(entry)
 
     def set_entries(self, entries: tuple[R, ...]) -> None:
         """Replace the rows."""
         self._shown = worth_showing(self._columns, entries)
         super().set_entries(entries)
+
+    def draw_head(self, width: int) -> Line:
+        return draw_titles(self.layout_for(width))
 
     def draw_entry(self, entry: R, width: int) -> Line:
         """A row of the table."""
@@ -48,6 +71,7 @@ class SortedTable(Listing[R], Generic[R]):
 
     def layout_for(self, width: int) -> TableLayout[R]:
         """The columns and their widths."""
-        if self._laid_out_for != (width, self._shown):
-            self._laid_out_for, self._present_layout = (width, self._shown), lay_out(self._shown, width)
+        wanted = (width, self.spare if self._leaves_room else 0, self._shown)
+        if self._laid_out_for != wanted:
+            self._laid_out_for, self._present_layout = wanted, lay_out(self._shown, width, wanted[1])
         return self._present_layout

@@ -15,7 +15,6 @@ from gputui.model.reading import Problem
 from gputui.ui.drawing.attach.map import row_cells
 from gputui.ui.drawing.attach.map.cells import LIVE
 from gputui.ui.screens.attach.map import MapScreen
-from gputui.ui.widgets.attach.inspector import Inspector
 from gputui.ui.widgets.attach.map_view import MapView
 from tests.explain.maps import BASE, layout, segment, statistics
 from tests.ui.attach.layouts import OUT, STATE, WEIGHT, device_layout
@@ -114,9 +113,9 @@ async def test_the_inspector_describes_the_block_under_the_cursor(size):
 
 async def test_on_a_wide_terminal_the_inspector_is_beside_the_map():
     async with open_map(moment_of(LAYOUT), (120, 40)) as attached:
-        assert attached.app.screen.query_one(Inspector).region.x > attached.map.region.x
+        assert attached.app.screen.query_one("#inspector").region.x > attached.map.region.x
     async with open_map(moment_of(LAYOUT), (119, 40)) as attached:
-        assert attached.app.screen.query_one(Inspector).region.y > attached.map.region.y
+        assert attached.app.screen.query_one("#inspector").region.y > attached.map.region.y
 
 
 async def test_z_zooms_in_and_z_or_escape_zooms_out_on_the_current_block():

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from gputui.model.reading import Absent
 from gputui.ui.drawing.appearance import Appearance
-from gputui.ui.drawing.columns import Column, TableLayout, draw_row, draw_titles
+from gputui.ui.drawing.columns import Column, TableLayout, draw_row, draw_sorted_titles
 from gputui.ui.drawing.fleet.rows import FLEET_ORDER_BY_NAME, FleetRow, FleetView, RowKind
 from gputui.ui.drawing.line import Line, Piece, fit, join
 from gputui.ui.drawing.monitor.devices import DEVICE_COLUMNS, DeviceRow, draw_memory
@@ -144,9 +144,8 @@ def draw_fleet_row(layout: TableLayout[FleetRow], row: FleetRow, width: int) -> 
 
 
 def draw_fleet_head(layout: TableLayout[FleetRow], view: FleetView, appearance: Appearance) -> Line:
-    """Column titles; the one that the rows are sorted by has an arrow: up from the smallest, down from the largest."""
-    is_descending = FLEET_ORDER_BY_NAME[view.order].is_descending != view.is_reversed
+    """Column titles, the sorted one marked."""
     titled = tuple(
         (_JOBS_FIRST if view.is_by_job and column.name == "name" else column, width) for column, width in layout
     )
-    return draw_titles(titled, view.order, appearance.glyphs.down if is_descending else appearance.glyphs.up)
+    return draw_sorted_titles(titled, FLEET_ORDER_BY_NAME[view.order], appearance.glyphs, is_reversed=view.is_reversed)

@@ -7,12 +7,20 @@ from typing import NamedTuple
 
 from gputui.model.machine.snapshot import Snapshot
 from gputui.ui.drawing.appearance import Appearance
-from gputui.ui.drawing.columns import draw_row, draw_titles, lay_out, mark_place, place_width, worth_showing
+from gputui.ui.drawing.columns import (
+    draw_row,
+    draw_sorted_titles,
+    draw_titles,
+    lay_out,
+    mark_place,
+    place_width,
+    worth_showing,
+)
 from gputui.ui.drawing.line import Line, wrap
 from gputui.ui.drawing.monitor.devices import DEVICE_COLUMNS, DeviceRow, draw_device
 from gputui.ui.drawing.monitor.host import draw_host
-from gputui.ui.drawing.monitor.process_rows import View, process_rows_of
-from gputui.ui.drawing.monitor.processes import PROCESS_COLUMN_BY_NAME, draw_process_head
+from gputui.ui.drawing.monitor.process_rows import PROCESS_ORDER_BY_NAME, View, process_rows_of
+from gputui.ui.drawing.monitor.processes import PROCESS_COLUMN_BY_NAME
 from gputui.ui.drawing.monitor.status import MonitorState, draw_status
 from gputui.units import format_duration
 
@@ -106,5 +114,8 @@ def _processes(
 ) -> list[Line]:
     rows = process_rows_of(snapshot, view, appearance)
     layout = lay_out(worth_showing((PROCESS_COLUMN_BY_NAME[name] for name in columns), rows), width)
-    head = mark_place(draw_process_head(layout, view, appearance), 0, len(rows), height - 1, width)
+    titles = draw_sorted_titles(
+        layout, PROCESS_ORDER_BY_NAME[view.order], appearance.glyphs, is_reversed=view.is_reversed
+    )
+    head = mark_place(titles, 0, len(rows), height - 1, width)
     return [head, *(draw_row(layout, row, appearance.glyphs.ellipsis) for row in rows[: height - 1])]

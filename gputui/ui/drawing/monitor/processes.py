@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from gputui.model.machine.process import OTHER_NAMESPACES, Process, ProcessState
 from gputui.model.reading import Absent, Reading, value_of
 from gputui.ui.drawing.appearance import Appearance
-from gputui.ui.drawing.columns import Column, TableLayout, draw_titles
+from gputui.ui.drawing.columns import Column
 from gputui.ui.drawing.line import Line, Piece, fit, join
-from gputui.ui.drawing.monitor.process_rows import PROCESS_ORDER_BY_NAME, ProcessRow, View
+from gputui.ui.drawing.monitor.process_rows import ProcessRow
 from gputui.units import format_bytes_short, format_duration
 
 BLANK: Piece = ("", "plain")
@@ -123,9 +123,3 @@ PROCESS_TABLE_COLUMNS: tuple[Column[ProcessRow], ...] = (
 """All columns; the settings choose among them by name."""
 
 PROCESS_COLUMN_BY_NAME = {column.name: column for column in PROCESS_TABLE_COLUMNS}
-
-
-def draw_process_head(layout: TableLayout[ProcessRow], view: View, appearance: Appearance) -> Line:
-    """Column titles; the one that the rows are sorted by has an arrow: up from the smallest, down from the largest."""
-    is_descending = PROCESS_ORDER_BY_NAME[view.order].is_descending != view.is_reversed
-    return draw_titles(layout, view.order, appearance.glyphs.down if is_descending else appearance.glyphs.up)

@@ -6,13 +6,12 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container
 
-from gputui.ui.drawing.attach.map.inspector import inspect
+from gputui.ui.drawing.attach.map.inspector import Inspection, draw_inspection, inspect
 from gputui.ui.drawing.attach.map.segments import draw_map_legend, kinds_of
 from gputui.ui.drawing.line import Line, paragraph
 from gputui.ui.screens.attach.base import AttachScreen
-from gputui.ui.widgets.attach.inspector import Inspector
 from gputui.ui.widgets.attach.map_view import MapView
-from gputui.ui.widgets.painted import Notes
+from gputui.ui.widgets.painted import Drawn, Notes
 
 WIDE_FROM = 120
 
@@ -27,12 +26,13 @@ class MapScreen(AttachScreen):
     def __init__(self) -> None:
         super().__init__()
         self._jump_address: int | None = None
+        self._inspection: Inspection | None = None
 
     def compose_body(self) -> ComposeResult:
         """Map and inspector, and the legend below both."""
         appearance = self.monitor.appearance
         yield Container(
-            MapView(appearance, self._draw_empty, id="map"), Inspector(appearance, id="inspector"), id="map-body"
+            MapView(appearance, self._draw_empty, id="map"), Drawn(self._draw_inspector, id="inspector"), id="map-body"
         )
         yield Notes(self._draw_legend, id="legend")
 
@@ -79,8 +79,14 @@ class MapScreen(AttachScreen):
     def _moved(self) -> None:
         map_view = self.query_one(MapView)
         release = map_view.release
-        inspection = inspect(release, map_view.block, map_view.page_bytes(release)) if release else None
-        self.query_one(Inspector).set_inspection(inspection)
+        self._inspection = inspect(release, map_view.block, map_view.page_bytes(release)) if release else None
+        self.query_one("#inspector", Drawn).redraw()
+
+    def _draw_inspector(self, width: int, height: int) -> list[Line]:
+        """Everything about the block under the cursor; blank where there is none."""
+        if self._inspection is None:
+            return []
+        return draw_inspection(self._inspection, width, height, self.monitor.appearance)
 
     @on(MapView.TensorRequested)
     def _tensor_requested(self, message: MapView.TensorRequested) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from textual import on
@@ -12,27 +12,18 @@ from textual.binding import BindingType
 from gputui.explain.ranks import Rank, ranks_of
 from gputui.ui.bindings import COLLECTIVES_BINDING
 from gputui.ui.drawing.attach.ranks import RANK_COLUMNS, RankRow, draw_odd
-from gputui.ui.drawing.columns import draw_row, draw_titles, lay_out
 from gputui.ui.drawing.line import Line
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.screens.collectives import ask_collectives
 from gputui.ui.widgets.listing import Listing
 from gputui.ui.widgets.painted import Notes
+from gputui.ui.widgets.table import Table
+
+NO_PROCESS = "No process is attached: open one on the overview with Enter, then press a."
 
 
-class RankList(Listing[RankRow]):
-    """A line for every process and device."""
-
-    EMPTY = "No process is attached: open one on the overview with Enter, then press a."
-
-    def key_of(self, entry: RankRow) -> Hashable:
-        return (entry.rank.moment.pid, entry.rank.device.index)
-
-    def draw_head(self, width: int) -> Line:
-        return draw_titles(lay_out(RANK_COLUMNS, width))
-
-    def draw_entry(self, entry: RankRow, width: int) -> Line:
-        return draw_row(lay_out(RANK_COLUMNS, width), entry)
+def _key(row: RankRow) -> tuple[int, int]:
+    return row.rank.moment.pid, row.rank.device.index
 
 
 class RanksScreen(AttachScreen):
@@ -49,7 +40,7 @@ class RanksScreen(AttachScreen):
     def compose_body(self) -> ComposeResult:
         """Sentences about odd ranks, and the list."""
         yield Notes(self._draw_odd, id="odd")
-        yield RankList(id="ranks")
+        yield Table(RANK_COLUMNS, _key, empty=NO_PROCESS, id="ranks")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """A process in a recording, or on another machine, is not asked."""
@@ -59,7 +50,7 @@ class RanksScreen(AttachScreen):
 
     def action_collectives(self) -> None:
         """Ask NCCL in the process under the cursor, after a question."""
-        row = self.query_one(RankList).current
+        row: RankRow | None = self.query_one("#ranks", Table).current
         ask_collectives(self, (row.rank.moment.pid,) if row else ())
 
     def draw(self) -> None:
@@ -68,7 +59,7 @@ class RanksScreen(AttachScreen):
         self._ranks = ranks_of([moment for moment in moments if moment])
         self.query_one("#odd", Notes).redraw()
         rows = tuple(RankRow(rank, rank.device.driver.utilization_percent) for rank in self._ranks)
-        self.query_one(RankList).set_entries(rows)
+        self.query_one("#ranks", Table).set_entries(rows)
 
     def _draw_odd(self, width: int) -> list[Line]:
         targets = {target.feed.pid: target for target in self.monitor.attached.targets.all}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import replace
 from typing import ClassVar
 
@@ -27,43 +26,28 @@ from gputui.ui.drawing.attach.whatif import (
     draw_scale,
     scale_of,
 )
-from gputui.ui.drawing.columns import draw_row, draw_titles, lay_out
 from gputui.ui.drawing.line import Line, paragraph
 from gputui.ui.screens.attach.recorded_step import RECORD_BINDING, RecordedStepScreen
 from gputui.ui.widgets.filter_line import FilterLine
 from gputui.ui.widgets.listing import Listing
-from gputui.ui.widgets.painted import Notes, Painted
+from gputui.ui.widgets.painted import Drawn, Notes
+from gputui.ui.widgets.table import Table
 
 PLACEHOLDER = "expandable_segments:True  or a change, bfloat16  or the batch, 4:16  or a device, 24GiB"
 LOW_SCREEN = 30
 """A screen of at most so many lines shows only the first problem."""
 
 
-class CaseList(Listing[CaseRow]):
-    """A line for every case."""
-
-    def key_of(self, entry: CaseRow) -> Hashable:
-        return entry.case
+class CaseList(Table[CaseRow]):
+    """A line for every case, and no head without any."""
 
     def draw_head(self, width: int) -> Line:
-        return draw_titles(lay_out(CASE_COLUMNS, width, self.spare)) if self.count else ()
-
-    def draw_entry(self, entry: CaseRow, width: int) -> Line:
-        return draw_row(lay_out(CASE_COLUMNS, width, self.spare), entry, entry.appearance.glyphs.ellipsis)
+        return super().draw_head(width) if self.count else ()
 
     def action_move(self, steps: int) -> None:
         """Move the cursor, and have the curves follow it."""
         super().action_move(steps)
-        self.screen.query_one(Curves).redraw()
-
-
-class Curves(Painted):
-    """The curves of the recorded settings and of the case under the cursor."""
-
-    def draw(self, width: int, height: int) -> list[Line]:
-        screen = self.screen
-        assert isinstance(screen, WhatIfScreen)
-        return screen.draw_curves(width, height)
+        self.screen.query_one("#curves", Drawn).redraw()
 
 
 class WhatIfScreen(RecordedStepScreen):
@@ -92,8 +76,9 @@ class WhatIfScreen(RecordedStepScreen):
     def compose_body(self) -> ComposeResult:
         """The answer, the table, the curves."""
         yield Notes(self._draw_head, id="answer")
-        yield CaseList(id="cases")
-        yield Curves(id="curves")
+        ellipsis = self.monitor.appearance.glyphs.ellipsis
+        yield CaseList(CASE_COLUMNS, lambda row: row.case, ellipsis=ellipsis, leaves_room=True, id="cases")
+        yield Drawn(self._draw_curves, id="curves")
         yield FilterLine(self._check, PLACEHOLDER)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -108,7 +93,7 @@ class WhatIfScreen(RecordedStepScreen):
         if self.target is not None:
             self.target.replay_cases(self.monitor.attached.hand_over)
         self.query_one("#answer", Notes).redraw()
-        cases, curves = self.query_one(CaseList), self.query_one(Curves)
+        cases, curves = self.query_one(CaseList), self.query_one("#curves", Drawn)
         rows = self._rows()
         curves.display = bool(rows) and view is not None and view.is_comparing
         cases.styles.height = min(len(rows) + 1, max(4, self.size.height // 2)) if curves.display else "1fr"
@@ -150,7 +135,7 @@ class WhatIfScreen(RecordedStepScreen):
             *paragraph(draw_scale(rows[0].scale), width, "dim"),
         ]
 
-    def draw_curves(self, width: int, height: int) -> list[Line]:
+    def _draw_curves(self, width: int, height: int) -> list[Line]:
         """The curves of the case under the cursor against the recorded settings."""
         view, row = self._view, self.query_one(CaseList).current
         if view is None or view.baseline is None or row is None or row.answer is None or height < 3:

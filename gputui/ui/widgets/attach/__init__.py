@@ -1,1 +1,1 @@
-"""Widgets of the attach screens: `map_view` and `inspector` of the map, `tensor_list`, and `step_page`."""
+"""Widgets of the attach screens: `map_view`, `tensor_list`, and `step_page`."""

@@ -16,6 +16,8 @@ from gputui.ui.drawing.line import Line, Piece, fit, join, width_of, wrap
 from gputui.units import format_bytes
 
 HOLDERS_SHOWN = 3
+BESIDE_TO_WIDTH = 60
+"""Up to this width it is a column beside the map; a wider one lies below the map."""
 
 STATES = {
     BlockState.ACTIVE_ALLOCATED: "live",
@@ -172,6 +174,13 @@ def holders_of(release: SegmentRelease, block: Block, page_bytes: int | None) ->
     start = bisect_right(release.blockers, first, key=lambda blocker: blocker.block.address + blocker.block.size_bytes)
     stop = bisect_left(release.blockers, end, key=lambda blocker: blocker.block.address)
     return release.blockers[start:stop]
+
+
+def draw_inspection(inspection: Inspection, width: int, height: int, appearance: Appearance) -> list[Line]:
+    """The inspection in a column, or in lines below the map."""
+    if width <= BESIDE_TO_WIDTH:
+        return draw_beside(inspection, width, appearance)[:height]
+    return draw_below(inspection, width, height, appearance)
 
 
 def draw_beside(inspection: Inspection, width: int, appearance: Appearance) -> list[Line]:
