@@ -30,7 +30,6 @@ ADDITIONS = {
         "default limit",
         graph=ReadingGraph("Default limit", top=attrgetter("power_limit_w")),
         column=OverviewColumn("Default", 8, from_width=90),
-        once_title="DEFAULT",
         document="default_limit_w",
     ),
 """,
@@ -95,9 +94,9 @@ def test_a_reading_declared_in_three_files_is_shown_everywhere(package: Path, fa
     (device,) = json.loads(output("-m", "gputui", "--once", "--json"))["devices"]
     assert device["default_limit_w"] == 650.0
     title, row = next(
-        lines for lines in pairwise(output("-m", "gputui", "--once").splitlines()) if "DEFAULT" in lines[0]
+        lines for lines in pairwise(output("-m", "gputui", "--once").splitlines()) if "Default" in lines[0]
     )
-    assert row[: title.index("DEFAULT") + len("DEFAULT")].endswith("  650 W")
+    assert row[: title.index("Default") + len("Default")].endswith("  650W")
     head, overview, *page = output("-c", DRAWN).splitlines()
     assert overview[: head.index("Default") + len("Default")].endswith(" 650W")
     assert any("default limit      650 W" in line for line in page)

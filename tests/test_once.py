@@ -19,8 +19,10 @@ from gputui.model.reading import NOT_LOOKED_AT, NOT_READ, Absent, AbsentKind, Re
 from gputui.once.document import document
 from gputui.once.look import look, read_in_time
 from gputui.once.run import findings_of
-from gputui.once.table import Column, plain, table
+from gputui.once.table import Column, table
+from gputui.once.table import plain as printed
 from gputui.output import columns_of
+from gputui.settings import Settings
 from gputui.sources.demo_machine import DemoMachine
 from gputui.sources.host import HostSource
 from gputui.sources.nvml import NvmlSource
@@ -78,6 +80,10 @@ SNAPSHOT = Snapshot(
 )
 
 
+def plain(snapshot: Snapshot, width: int, *, in_color: bool = False) -> str:
+    return printed(snapshot, width, Settings(), in_color=in_color)
+
+
 def with_device(**changes: object) -> Snapshot:
     """The snapshot with changes to its device."""
     return SNAPSHOT._replace(devices=SNAPSHOT.devices._replace(devices=(DEVICE._replace(**changes),)))
@@ -100,12 +106,12 @@ def test_true_utilisation_that_is_not_measured_is_null_as_a_whole_with_the_reaso
     (device,) = document(snapshot)["devices"]
     assert device["profile"] is None
     assert "profile: this GPU has no GPM" in device["problems"]
-    assert "GPM" not in plain(snapshot, 160, in_color=False)
+    assert "GPM" not in plain(snapshot, 160)
 
 
 def test_the_table_has_a_column_of_jobs_where_a_process_is_in_one() -> None:
-    assert "4711.0" in plain(SNAPSHOT, 160, in_color=False)
-    assert "JOB" not in plain(with_process(PROCESS._replace(owner=Owner(environment="torch"))), 160, in_color=False)
+    assert "4711.0" in plain(SNAPSHOT, 160)
+    assert "Job" not in plain(with_process(PROCESS._replace(owner=Owner(environment="torch"))), 160)
 
 
 def test_the_document_has_exactly_the_documented_names() -> None:
@@ -323,31 +329,32 @@ def demo() -> Snapshot:
 
 @pytest.mark.parametrize("width", [1, 40, 80, 100, 200])
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
-    assert max(map(len, plain(demo(), width, in_color=False).splitlines())) <= max(width, 40)
+    assert max(map(len, plain(demo(), width).splitlines())) <= max(width, 40)
 
 
 def test_the_table_shows_devices_host_processes_and_problems() -> None:
-    text = plain(with_device(power_w=Absent("insufficient permissions")), 120, in_color=False)
+    text = plain(with_device(power_w=Absent("insufficient permissions")), 120)
     rows = [" ".join(line.split()) for line in text.splitlines() if line]
     assert rows[0].startswith("node7 ")
     assert rows[0].endswith("driver 580.159.04 CUDA 13.0")
     assert rows[1:] == [
-        "GPU NAME UTIL MEMORY TEMP POWER SM CLOCK FAN NOTES",
-        "0 H100 80GB HBM3 97% 20.0 GiB / 80.0 GiB 61C - 1755 MHz - sw_power_cap",
-        "host cpu 12% load 0.50 0.40 0.30 memory 30.0 GiB / 100 GiB swap 0 B / 8.0 GiB",
-        "GPU PID TYPE USER JOB MEMORY SM CPU RSS TIME COMMAND",
-        "0 42 C ana 4711.0 19.0 GiB 40% 99% 5.0G 2h31m train.py",
+        "# Device GPU Tensor Memory Mem Temp Power Fan P",
+        "0 H100 80GB HBM3 97% 38% 20.0G/80.0G 25% 61C - - P0 sw power cap",
+        "CPU #......... 12% load 0.5 0.4 0.3 disk - in - out net - in - out",
+        "RAM ###....... 30% 30.0G/100G 20.0G cache 1.0G shared swap 0B/8.0G",
+        "GPU^ PID User Job Type GPU mem % SM% CPU% RSS Wrk Time Rank Command",
+        "0 42 ana 4711.0 C 19.0G 24% 40 99 5.0G 2h31m @ train.py",
         "GPU 0: power_w: insufficient permissions",
         "GPU 0: 1.0 GiB unattributed: a process of another container",
     ]
 
 
 def test_a_power_of_zero_is_a_reading() -> None:
-    assert " 0 / 700 W" in plain(with_device(power_w=0.0), 120, in_color=False)
+    assert " 0/700W" in plain(with_device(power_w=0.0), 120)
 
 
 def test_output_without_color_has_no_escape_sequences() -> None:
-    assert "\x1b" not in plain(demo(), 100, in_color=False)
+    assert "\x1b" not in plain(demo(), 100)
     assert "\x1b" in plain(demo(), 100, in_color=True)
 
 
@@ -386,5 +393,5 @@ def test_findings_are_in_the_document_and_printed_with_what_to_do() -> None:
     assert list(finding) == ["kind", "weight", "device", "pid", "since", "title", "evidence", "remedy"]
     assert (finding["kind"], finding["weight"], finding["device"], finding["pid"]) == ("ecc", "problem", 0, None)
     assert finding["since"] == round(snapshot.time, 3)
-    text = plain(snapshot, 100, in_color=False)
-    assert "! GPU 0: 2 memory errors that ECC could not correct\n  > Programs that ran then" in text
+    text = plain(snapshot, 100)
+    assert " ! GPU 0: 2 memory errors that ECC could not correct\n   > Programs that ran then" in text

@@ -18,11 +18,12 @@ from gputui.model.machine.finding import MachineFinding
 from gputui.model.machine.snapshot import Snapshot
 from gputui.model.weight import Weight
 from gputui.once.document import findings_document
-from gputui.once.table import findings_text
+from gputui.once.table import findings_lines
 from gputui.output import narrate, output_width, put
 from gputui.own_descriptors import of_child
 from gputui.sampler import Machine
 from gputui.settings import Settings
+from gputui.ui.drawing.line import as_text
 from gputui.units import format_duration
 
 NOTHING = 1
@@ -117,7 +118,7 @@ def _tell(found: tuple[MachineFinding, ...], snapshot: Snapshot, parsed: Namespa
         text = json.dumps(findings_document(found, snapshot.devices.devices)) + "\n"
     else:
         width = output_width(_PIPE_COLUMNS)
-        text = "\n".join(findings_text(found, width)).strip("\n") + "\n"
+        text = "\n".join(as_text(line, is_colored=False) for line in findings_lines(found, width)).strip("\n") + "\n"
     put(text)
     if not parsed.command:
         return 0

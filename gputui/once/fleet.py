@@ -12,8 +12,9 @@ from gputui.model.fleet.fleet import Fleet
 from gputui.model.fleet.parts import Holding, Readings
 from gputui.model.machine.finding import MachineFinding
 from gputui.model.reading import Reading, value_of
-from gputui.once.table import Column, findings_text, table
+from gputui.once.table import Column, findings_lines, table
 from gputui.output import BOLD, NORMAL, cut
+from gputui.ui.drawing.line import as_text
 from gputui.units import format_bytes_short
 
 _NARROWEST = 40
@@ -87,7 +88,7 @@ def plain(fleet: Fleet, findings: Iterable[MachineFinding], width: int, *, in_co
         if rows:
             head, *body = table(_worth(columns, rows), rows, width)
             lines += ["", f"{bold}{head}{end}", *body]
-    lines += findings_text(findings, width)
+    lines += [as_text(line, is_colored=in_color) for line in findings_lines(findings, width)]
     lacks = [line for sentence in missing(fleet) for line in textwrap.wrap(sentence, width, subsequent_indent="  ")]
     return "\n".join([*lines, *([""] if lacks else []), *lacks]) + "\n"
 

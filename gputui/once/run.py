@@ -35,7 +35,7 @@ def run_once(settings: Settings, *, demo: bool, as_json: bool) -> int:
     else:
         from gputui.once.table import plain
 
-        put(plain(snapshot, output_width(WIDTH_OF_A_PIPE), in_color=is_in_color(settings)))
+        put(plain(snapshot, output_width(WIDTH_OF_A_PIPE), settings, in_color=is_in_color(settings)))
     return 1 if snapshot.devices.problem else 0
 
 

@@ -1,4 +1,4 @@
-"""One look as text for people: devices, host, processes and problems, in ASCII for any terminal."""
+"""One look as text for people: the overview's tables, then findings and problems, in ASCII for any terminal."""
 
 from __future__ import annotations
 
@@ -6,20 +6,26 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from gputui.model.machine.device import Device, DeviceMemory, DeviceUse
-from gputui.model.machine.device_readings import READINGS
 from gputui.model.machine.finding import MachineFinding
-from gputui.model.machine.process import Process
-from gputui.model.machine.programs import program_of
-from gputui.model.machine.reading_declaration import DeviceReading
 from gputui.model.machine.snapshot import Snapshot
-from gputui.model.reading import Absent, Reading, value_of
-from gputui.model.weight import Weight
+from gputui.model.reading import value_of
 from gputui.once.document import document
-from gputui.output import BOLD, NORMAL, YELLOW, columns_of, cut, padded
-from gputui.units import format_bytes, format_bytes_short, format_duration
+from gputui.output import columns_of, cut, padded
+from gputui.settings import Settings
+from gputui.ui.drawing.appearance import appearance_of
+from gputui.ui.drawing.entries import LOOKS, draw_entry
+from gputui.ui.drawing.line import Line, as_text, fit, indented
+from gputui.ui.drawing.meters import ASCII
+from gputui.ui.drawing.monitor.devices import DEVICE_COLUMNS, PICTURES
+from gputui.ui.drawing.monitor.host import draw_host
+from gputui.ui.drawing.monitor.overview import draw_devices, draw_processes
+from gputui.ui.drawing.monitor.process_rows import View
+from gputui.units import format_bytes
 
 _NARROWEST = 40
+_DEVICE_COLUMNS = tuple(column for column in DEVICE_COLUMNS if column.name not in PICTURES)
+_ALL = 1_000_000
+"""More lines than any list has."""
 
 
 class Column(NamedTuple):
@@ -30,121 +36,20 @@ class Column(NamedTuple):
     is_text: bool = False
 
 
-class _Use(NamedTuple):
-    """A row of the process table: what a process does on one device."""
-
-    device: Device
-    use: DeviceUse
-    process: Process | None
-    now: float
-
-
-def _number(reading: Reading[float], unit: str = "") -> str:
-    return "-" if isinstance(reading, Absent) else f"{reading:.0f}{unit}"
-
-
-def _text(reading: Reading[str]) -> str:
-    return "-" if isinstance(reading, Absent) else reading
-
-
-def _memory(device: Device) -> str:
-    memory = value_of(device.memory)
-    if isinstance(memory, DeviceMemory):
-        return f"{format_bytes(memory.used_bytes)} / {format_bytes(memory.total_bytes)}"
-    return "shared with host" if device.shares_host_memory else "-"
-
-
-def _power(device: Device) -> str:
-    return (
-        f"{_number(device.power_w)} / {_number(device.power_limit_w)} W"
-        if value_of(device.power_w) is not None
-        else "-"
-    )
-
-
-def _cpu(row: _Use) -> str:
-    return _number(row.process.cpu_percent, "%") if row.process else "-"
-
-
-def _rss(row: _Use) -> str:
-    rss = value_of(row.process.rss_bytes) if row.process else None
-    return "-" if rss is None else format_bytes_short(rss)
-
-
-def _age(row: _Use) -> str:
-    started = row.process.identity.started if row.process else None
-    return "-" if started is None else format_duration(row.now - started)
-
-
-def _command(row: _Use) -> str:
-    if row.process is None:
-        return "-"
-    command = value_of(row.process.command)
-    return program_of(command) if command else f"({row.process.state.value})"
-
-
-def _job(row: _Use) -> str:
-    owner = value_of(row.process.owner) if row.process else None
-    return (owner.name if owner else "") or "-"
-
-
-def _used(row: _Use) -> str:
-    used = value_of(row.use.used_bytes)
-    return "-" if used is None else format_bytes(used)
-
-
-def _reading_text(reading: DeviceReading) -> Callable[[Device], str]:
-    def text(device: Device) -> str:
-        value = reading.text(device)
-        return "-" if isinstance(value, Absent) else value.replace(" °", "")
-
-    return text
-
-
-_DEVICE_COLUMNS = (
-    Column("GPU", lambda device: device.label),
-    Column("NAME", lambda device: device.name.removeprefix("NVIDIA "), is_text=True),
-    Column("UTIL", lambda device: _number(device.gpu_utilization_percent, "%")),
-    Column("MEMORY", _memory),
-    Column("TEMP", lambda device: _number(device.temperature_c, "C")),
-    Column("POWER", _power),
-    *(Column(reading.once_title, _reading_text(reading)) for reading in READINGS if reading.once_title),
-    Column("NOTES", lambda device: "lost" if device.lost else ", ".join(value_of(device.throttle_reasons) or ()), True),
-)
-_JOB_COLUMN = Column("JOB", _job, is_text=True)
-"""Left out where no process is in a job, pod, container or unit."""
-_PROCESS_COLUMNS = (
-    Column("GPU", lambda row: row.device.label),
-    Column("PID", lambda row: str(row.use.pid)),
-    Column("TYPE", lambda row: row.use.kind, is_text=True),
-    Column("USER", lambda row: _text(row.process.user) if row.process else "-", is_text=True),
-    _JOB_COLUMN,
-    Column("MEMORY", _used),
-    Column("SM", lambda row: _number(row.use.sm_percent, "%")),
-    Column("CPU", _cpu),
-    Column("RSS", _rss),
-    Column("TIME", _age),
-    Column("COMMAND", _command, is_text=True),
-)
-
-
-def plain(snapshot: Snapshot, width: int, *, in_color: bool) -> str:
-    """The look in lines of at most `width` columns: problems are wrapped, everything else is cut."""
+def plain(snapshot: Snapshot, width: int, settings: Settings, *, in_color: bool) -> str:
+    """The look in lines of at most `width` columns: sentences are wrapped, everything else is cut."""
     width = max(width, _NARROWEST)
-    bold, plain_again = (BOLD, NORMAL) if in_color else ("", "")
-    lines = [f"{bold}{cut(_heading(snapshot), width)}{plain_again}"]
-    uses = _uses(snapshot)
-    has_jobs = any(_job(row) != "-" for row in uses)
-    process_columns = tuple(column for column in _PROCESS_COLUMNS if has_jobs or column is not _JOB_COLUMN)
-    for columns, rows in ((_DEVICE_COLUMNS, snapshot.devices.devices), (process_columns, uses)):
-        if rows:
-            head, *body = table(columns, rows, width)
-            lines += ["", f"{bold}{head}{plain_again}", *body]
-        if columns is _DEVICE_COLUMNS:
-            lines += ["", cut(_host(snapshot), width)]
-    lines += findings_text(snapshot.findings, width)
-    lines += _problems(snapshot, width, in_color=in_color)
-    return "\n".join(lines) + "\n"
+    appearance = appearance_of(settings)._replace(glyphs=ASCII)
+    lines: list[Line] = [((fit(_heading(snapshot), width, ellipsis="~"), "title"),), ()]
+    if snapshot.devices.devices:
+        lines += [*draw_devices(snapshot, appearance, width, _ALL, _DEVICE_COLUMNS), ()]
+    lines += draw_host(snapshot.host, width, appearance)
+    view = View(settings.sort, settings.reverse, lambda row: row.process is not None)
+    processes = draw_processes(snapshot, view, settings.columns, appearance, width, _ALL)
+    lines += [(), *processes] if len(processes) > 1 else []
+    lines += findings_lines(snapshot.findings, width)
+    lines += _problems(snapshot, width)
+    return "".join(f"{as_text(line, is_colored=in_color)}\n" for line in lines)
 
 
 def table(columns: Sequence[Column], rows: Iterable[Any], width: int) -> list[str]:
@@ -172,53 +77,18 @@ def _heading(snapshot: Snapshot) -> str:
     return "  ".join(parts)
 
 
-def _host(snapshot: Snapshot) -> str:
-    host = snapshot.host
-    load, memory, swap = value_of(host.load), value_of(host.memory), value_of(host.swap)
-    limit = host.memory_limit
-    parts = [
-        f"host  cpu {_number(host.cpu_percent, '%')}",
-        f"load {' '.join(f'{value:.2f}' for value in load)}" if load else "load -",
-        f"memory {format_bytes(memory.used_bytes)} / {format_bytes(memory.total_bytes)}" if memory else "memory -",
-        f"swap {format_bytes(swap.used_bytes)} / {format_bytes(swap.total_bytes)}" if swap else "swap -",
-    ]
-    if limit:
-        parts.insert(3, f"limit {format_bytes(limit.used_bytes)} / {format_bytes(limit.total_bytes)}")
-    if host.processor_limit:
-        parts.insert(1, f"limit {host.processor_limit:g} CPUs")
-    return "  ".join(parts)
-
-
-def _uses(snapshot: Snapshot) -> list[_Use]:
-    processes = {process.pid: process for process in snapshot.processes.processes}
-    return [
-        _Use(device, use, processes.get(use.pid), snapshot.time)
-        for device in snapshot.devices.devices
-        for use in snapshot.devices.uses
-        if use.device == device.key
-    ]
-
-
-def findings_text(findings: Iterable[MachineFinding], width: int) -> list[str]:
+def findings_lines(findings: Iterable[MachineFinding], width: int) -> list[Line]:
     """Each finding with its remedy, the numbers behind it below."""
-    import textwrap
-
-    lines: list[str] = []
-    for finding in findings:
-        sign = "!" if finding.weight is Weight.PROBLEM else "*"
-        texts = [f"{sign} {finding.where}: {finding.title}", f"  > {finding.remedy}"]
-        texts += [f"    {sentence}" for sentence in finding.evidence]
-        lines.append("")
-        for text in texts:
-            indent = " " * (len(text) - len(text.lstrip(" >*!")))
-            lines += textwrap.wrap(_clean(text), width, subsequent_indent=indent, break_on_hyphens=False)
+    lines: list[Line] = []
+    for one in findings:
+        title = f"{one.where}: {one.title}"
+        entry = draw_entry(LOOKS[one.weight], title, width, remedy=one.remedy, sentences=one.evidence)
+        lines += [(), *entry]
     return lines
 
 
-def _problems(snapshot: Snapshot, width: int, *, in_color: bool) -> list[str]:
+def _problems(snapshot: Snapshot, width: int) -> list[Line]:
     """The problems of the once document, and the memory that no visible process accounts for, in one list."""
-    import textwrap
-
     body = document(snapshot, for_scripts=False)
     places = {device.key: device.label for device in snapshot.devices.devices}
     told = {finding.device for finding in snapshot.findings if finding.kind == "unaccounted"}
@@ -230,10 +100,8 @@ def _problems(snapshot: Snapshot, width: int, *, in_color: bool) -> list[str]:
         for part in snapshot.processes.unattributed
         if part.device not in told
     ]
-    wrapper = textwrap.TextWrapper(width, subsequent_indent="  ", break_on_hyphens=False)  # paths stay whole
-    lines = [line for text in sentences for line in wrapper.wrap(_clean(text))]
-    start, end = (YELLOW, NORMAL) if in_color else ("", "")
-    return ["", *(f"{start}{line}{end}" for line in lines)] if lines else []
+    lines = [line for text in sentences for line in indented(text, width, " ", "fair")]
+    return [(), *lines] if lines else []
 
 
 def _clean(text: str) -> str:

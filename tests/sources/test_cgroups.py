@@ -12,6 +12,7 @@ from gputui.model.machine.host import Host, HostMemory, Space
 from gputui.model.machine.snapshot import Snapshot
 from gputui.once.document import document
 from gputui.once.table import plain
+from gputui.settings import Settings
 from gputui.sources.cgroups import CgroupLimits
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.monitor.host import draw_host
@@ -115,8 +116,9 @@ def test_the_limits_stand_beside_the_hosts_figures(width: int) -> None:
     first, second = ("".join(text for text, _ in line) for line in draw_host(LIMITED, width, Appearance()))
     assert "limit 2.5 CPUs" in first
     assert "/2.0T   limit 94% 15.0G/16.0G" in second
-    printed = plain(Snapshot(time=1000.0, host=LIMITED, devices=DeviceLook()), max(width, 120), in_color=False)
-    assert "limit 15.0 GiB / 16.0 GiB" in printed
+    snapshot = Snapshot(time=1000.0, host=LIMITED, devices=DeviceLook())
+    printed = plain(snapshot, width, Settings(), in_color=False)
+    assert "limit 94% 15.0G/16.0G" in printed
     assert "limit 2.5 CPUs" in printed
 
 

@@ -105,10 +105,9 @@ class DeviceReading(NamedTuple):
     """One reading: `field` is its name in `Device`; it appears only in those places below that are set.
 
     A value outside `can_be` is absent. `group` and `label` are those of its line on the device screen; a reading with
-    several lines has them in `rows`.
-    `once_title` is the title of its column in `gputui --once`. `document` is its name in the once document, with a dot
-    a name in an object; with `document_parts` it is an object of these attributes of the value, all null where it is
-    absent. `of_instances` marks what NVML answers for a MIG instance too; the rest is measured for the whole GPU alone.
+    several lines has them in `rows`. `document` is its name in the once document, with a dot a name in an object; with
+    `document_parts` it is an object of these attributes of the value, all null where it is absent. `of_instances` marks
+    what NVML answers for a MIG instance too; the rest is measured for the whole GPU alone.
     """
 
     field: str
@@ -120,7 +119,6 @@ class DeviceReading(NamedTuple):
     rows: tuple[ReadingRow, ...] = ()
     graph: ReadingGraph | None = None
     column: OverviewColumn | None = None
-    once_title: str = ""
     document: str = ""
     document_parts: tuple[str, ...] = ()
     of_instances: bool = False

@@ -15,24 +15,11 @@ from gputui.settings import Settings
 from gputui.terminals import ENDINGS, LAST_WORDS_S
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.ascii import as_ascii
-from gputui.ui.drawing.line import Line, printable
+from gputui.ui.drawing.line import as_text, printable
 from gputui.ui.drawing.monitor.overview import draw_overview
 from gputui.ui.drawing.monitor.process_rows import View
 
 ENTER, LEAVE = "\x1b[?1049h\x1b[?25l\x1b[H", "\x1b[?25h\x1b[?1049l"
-
-SGR = {
-    "dim": "2",
-    "title": "1;36",
-    "head": "1;4",
-    "good": "32",
-    "fair": "33",
-    "poor": "1;31",
-    "alarm": "1;7;31",
-    "track": "2",
-    "accent": "36",
-}
-"""Roles in the terminal's own colours, as in the theme "terminal"."""
 
 
 @contextmanager
@@ -54,7 +41,7 @@ def show_first_frame(snapshot: Snapshot, settings: Settings, appearance: Appeara
     clean = as_ascii if appearance.is_ascii else str
     lines = [tuple((clean(printable(text)), role) for text, role in line) for line in lines]
     is_colored = settings.theme == "terminal" and settings.color != "none"
-    text = "\r\n".join(_text(line, is_colored=is_colored) for line in lines)
+    text = "\r\n".join(as_text(line, is_colored=is_colored) for line in lines)
     try:
         _write(stream, ENTER + text)
         yield
@@ -72,9 +59,3 @@ def _end(number: int, _: object) -> None:
 def _write(stream: TextIO, text: str) -> None:
     stream.write(text.encode(stream.encoding, "replace").decode(stream.encoding))
     stream.flush()
-
-
-def _text(line: Line, *, is_colored: bool) -> str:
-    if not is_colored:
-        return "".join(text for text, _ in line)
-    return "".join(f"\x1b[{SGR[role]}m{text}\x1b[m" if role in SGR else text for text, role in line)

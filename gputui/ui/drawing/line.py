@@ -1,4 +1,4 @@
-"""A line on the screen before it has colours: pieces of text, each with a role."""
+"""A line before it has colours: pieces of text, each with a role; and as it is printed, without Textual."""
 
 from __future__ import annotations
 
@@ -110,3 +110,24 @@ def indented(text: str, width: int, lead: str, role: str) -> list[Line]:
     lines = wrap(text, max(10, width - len(lead) - 1), role)
     leads = [lead, *[" " * len(lead)] * (len(lines) - 1)]
     return [join(((before, role), *line)) for before, line in zip(leads, lines, strict=True)]
+
+
+SGR = {
+    "dim": "2",
+    "title": "1;36",
+    "head": "1;4",
+    "good": "32",
+    "fair": "33",
+    "poor": "1;31",
+    "alarm": "1;7;31",
+    "track": "2",
+    "accent": "36",
+}
+"""Roles in the terminal's own colours, as in the theme "terminal"."""
+
+
+def as_text(line: Line, *, is_colored: bool) -> str:
+    """A printed line with its colours; or without, and without spaces at its end."""
+    if not is_colored:
+        return text_of((line,))
+    return "".join(f"\x1b[{SGR[role]}m{text}\x1b[m" if role in SGR else text for text, role in line)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from gputui.explain.failure.sections import Row, Section, Table
+from gputui.model.weight import Weight
+from gputui.ui.drawing.attach.why import shown_on
+from gputui.ui.drawing.entries import LOOKS, draw_entry
 from gputui.ui.drawing.line import Line, Piece, fit, indented, spread
 
 MARGIN = "     "
@@ -14,16 +17,15 @@ MARK_CELLS = 11
 
 def draw_section(section: Section, width: int, *, is_current: bool, destination: str = "") -> list[Line]:
     """A section and an empty line; the current one has the cursor, and names the screen that Enter opens."""
-    sign, role = (" ! ", "poor") if section.is_problem else (" - ", "title")
-    lines = indented(section.title, width, sign, role)
-    if is_current:
-        lines = [((fit("".join(text for text, _ in line), width), "cursor"),) for line in lines]
-    for sentence in section.sentences:
-        lines += indented(sentence, width, MARGIN, "plain")
-    for table in section.tables:
-        lines += _table(table, width)
-    if is_current and destination:
-        lines.append(((fit(f"{MARGIN}Enter shows it on the {destination} screen.", width), "dim"),))
+    lines = draw_entry(
+        LOOKS[Weight.PROBLEM if section.is_problem else Weight.FACT],
+        section.title,
+        width,
+        sentences=section.sentences,
+        below=[line for table in section.tables for line in _table(table, width)],
+        is_current=is_current,
+        enter=shown_on(destination),
+    )
     return [*lines, ()]
 
 

@@ -10,15 +10,10 @@ from gputui.explain.answer.verdict import HolderLine, Verdict, share_words
 from gputui.explain.serving.words import ServedLine
 from gputui.model.attached.finding import Finding
 from gputui.model.weight import Weight
-from gputui.ui.drawing.line import Line, Piece, fit, indented, join, paragraph
+from gputui.ui.drawing.entries import LOOKS, draw_entry
+from gputui.ui.drawing.line import Line, Piece, fit, join, paragraph
 from gputui.units import format_bytes
 
-LOOKS: dict[Weight, tuple[str, str]] = {
-    Weight.PROBLEM: ("!", "poor"),
-    Weight.ADVICE: ("*", "fair"),
-    Weight.FACT: ("-", "title"),
-}
-"""By weight: a sign, and the role of the title."""
 PAST = ("~", "dim")
 
 NO_ANSWER = "PyTorch holds no memory on this device."
@@ -112,17 +107,22 @@ def draw_finding(finding: Finding, width: int, *, is_current: bool, destination:
 
     One that no longer holds is its title alone.
     """
-    sign, role = PAST if finding.until else LOOKS[finding.weight]
-    was = f"Was, until {time.strftime('%H:%M:%S', time.localtime(finding.until))}: " if finding.until else ""
-    title = indented(f"{was}{finding.title}", width, f" {sign} ", role)
-    if is_current:
-        title = [((fit("".join(text for text, _ in line), width), "cursor"),) for line in title]
-    lines = title
-    if not finding.until:
-        if finding.remedy:
-            lines += indented(finding.remedy, width, "   > ", "good")
-        for sentence in finding.evidence:
-            lines += indented(sentence, width, "     ", "plain")
-    if is_current and destination:
-        lines.append(((fit(f"     Enter shows it on the {destination} screen.", width), "dim"),))
+    enter = shown_on(destination)
+    if finding.until:
+        was = f"Was, until {time.strftime('%H:%M:%S', time.localtime(finding.until))}: {finding.title}"
+        return [*draw_entry(PAST, was, width, is_current=is_current, enter=enter), ()]
+    lines = draw_entry(
+        LOOKS[finding.weight],
+        finding.title,
+        width,
+        remedy=finding.remedy,
+        sentences=finding.evidence,
+        is_current=is_current,
+        enter=enter,
+    )
     return [*lines, ()]
+
+
+def shown_on(screen: str) -> str:
+    """What Enter does on a finding that another screen shows, "" where none does."""
+    return f"Enter shows it on the {screen} screen." if screen else ""

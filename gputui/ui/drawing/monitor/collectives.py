@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gputui.explain.machine.collectives import NEVER_TRIED, Compared, Findings, State, Suspect, Trouble
 from gputui.model.collectives import Inquiry
+from gputui.ui.drawing.entries import draw_entry
 from gputui.ui.drawing.line import Line, fit, indented, paragraph
 
 _ROLES = {
@@ -35,23 +36,19 @@ def draw_head(inquiry: Inquiry, found: Findings, width: int) -> list[Line]:
 def draw_suspect(suspect: Suspect, inquiry: Inquiry, width: int, *, is_current: bool) -> list[Line]:
     """A rank that stands out: where it runs, why it does, and what it does now where that can be seen."""
     pid = inquiry.here.get(suspect.place)
-    title = suspect.title(pid)
-    role = "fair" if suspect.trouble is Trouble.WAITS_TOO else "poor"
-    lines = _titled(title, width, " ! ", role, is_current=is_current)
-    lines += indented(suspect.sentence, width, "     ", "plain")
     doing = inquiry.doing.get(pid, "") if pid is not None else ""
-    if doing:
-        lines += indented(doing, width, "     ", "plain")
-    if is_current and pid is not None:
-        lines.append(((fit("     Enter shows the process.", width), "dim"),))
+    lines = draw_entry(
+        ("!", "fair" if suspect.trouble is Trouble.WAITS_TOO else "poor"),
+        suspect.title(pid),
+        width,
+        sentences=filter(None, (suspect.sentence, doing)),
+        is_current=is_current,
+        enter="" if pid is None else "Enter shows the process.",
+    )
     return [*lines, ()]
 
 
 def draw_communicator(compared: Compared, width: int, *, is_current: bool) -> list[Line]:
     """A communicator in a line: its ranks, its state, and how many collectives its ranks have launched."""
-    return _titled(compared.words, width, "   ", _ROLES.get(compared.state, "plain"), is_current=is_current)
-
-
-def _titled(text: str, width: int, lead: str, role: str, *, is_current: bool) -> list[Line]:
-    lines = indented(text, width, lead, role)
-    return [((fit("".join(part for part, _ in line), width), "cursor"),) for line in lines] if is_current else lines
+    look = (" ", _ROLES.get(compared.state, "plain"))
+    return draw_entry(look, compared.words, width, is_current=is_current)

@@ -233,6 +233,8 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
     *_READING_COLUMNS,
     Column("notes", "", 8, draw=_notes, grow=3, most=40, from_width=72),
 )
+PICTURES = frozenset({"gpu_meter", "tensor_meter", "history", "memory_meter"})
+"""Columns that say again what others say in figures; what is printed leaves them out."""
 
 
 def draw_device(layout: TableLayout[DeviceRow], row: DeviceRow, width: int) -> Line:

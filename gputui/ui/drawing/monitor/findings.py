@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterable
 
 from gputui.model.machine.finding import MachineFinding
-from gputui.ui.drawing.attach.why import LOOKS
-from gputui.ui.drawing.line import Line, fit, indented, wrap
+from gputui.ui.drawing.entries import LOOKS, draw_entry
+from gputui.ui.drawing.line import Line, fit, wrap
 from gputui.units import format_duration
 
 NOTHING = (
@@ -31,14 +31,16 @@ def draw_findings_head(findings: tuple[MachineFinding, ...], width: int, *, is_f
 
 def draw_finding(finding: MachineFinding, now: float, width: int, *, is_current: bool) -> list[Line]:
     """A finding and an empty line; the current one has the cursor, and says where Enter goes."""
-    sign, role = LOOKS[finding.weight]
-    title = indented(f"{finding.where}: {finding.title}", width, f" {sign} ", role)
-    if is_current:
-        title = [((fit("".join(text for text, _ in line), width), "cursor"),) for line in title]
-    lines = [*title, *_body(finding, now, width)]
-    if is_current and (finding.process or finding.device or finding.node):
-        place = "process" if finding.process else "device" if finding.device else "node"
-        lines.append(((fit(f"     Enter shows the {place}.", width), "dim"),))
+    place = "process" if finding.process else "device" if finding.device else "node" if finding.node else ""
+    lines = draw_entry(
+        LOOKS[finding.weight],
+        f"{finding.where}: {finding.title}",
+        width,
+        remedy=finding.remedy,
+        sentences=(*finding.evidence, since_words(finding, now)),
+        is_current=is_current,
+        enter=f"Enter shows the {place}." if place else "",
+    )
     return [*lines, ()]
 
 
@@ -46,15 +48,8 @@ def draw_own_findings(findings: Iterable[MachineFinding], now: float, width: int
     """Those about one device or process, above its readings."""
     lines: list[Line] = []
     for finding in findings:
-        sign, role = LOOKS[finding.weight]
-        lines += [*indented(finding.title, width, f" {sign} ", role), *_body(finding, now, width)]
-    return lines
-
-
-def _body(finding: MachineFinding, now: float, width: int) -> list[Line]:
-    lines = indented(finding.remedy, width, "   > ", "good")
-    for sentence in (*finding.evidence, since_words(finding, now)):
-        lines += indented(sentence, width, "     ", "plain")
+        sentences = (*finding.evidence, since_words(finding, now))
+        lines += draw_entry(LOOKS[finding.weight], finding.title, width, remedy=finding.remedy, sentences=sentences)
     return lines
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from gputui.model.machine.snapshot import Snapshot
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.columns import (
+    Column,
     draw_row,
     draw_sorted_titles,
     draw_titles,
@@ -92,26 +93,34 @@ def draw_overview(
     lines = [draw_status(snapshot, MonitorState(), width)]
     lines += [((" ", "plain"), *line) for line in draw_banner(snapshot, width - 2)]
     if arrangement.device_lines:
-        lines += _devices(snapshot, appearance, width, arrangement.device_lines)
+        lines += draw_devices(snapshot, appearance, width, arrangement.device_lines)
     lines += draw_host(snapshot.host, width, appearance)
     if arrangement.has_band:
         lines += [()] * BAND_LINES
     room = height - len(lines) - KEYS_LINES
     if room > 0:
-        lines += _processes(snapshot, view, columns, appearance, width, room)
+        lines += draw_processes(snapshot, view, columns, appearance, width, room)
     return lines[:height]
 
 
-def _devices(snapshot: Snapshot, appearance: Appearance, width: int, height: int) -> list[Line]:
+def draw_devices(
+    snapshot: Snapshot,
+    appearance: Appearance,
+    width: int,
+    height: int,
+    columns: Sequence[Column[DeviceRow]] = DEVICE_COLUMNS,
+) -> list[Line]:
+    """The list of devices with its head, in at most `height` lines."""
     rows = [DeviceRow(device, (), appearance) for device in snapshot.devices.devices]
-    layout = lay_out(worth_showing(DEVICE_COLUMNS, rows), width, place_width(len(rows), height - 1))
+    layout = lay_out(worth_showing(columns, rows), width, place_width(len(rows), height - 1))
     head = mark_place(draw_titles(layout), 0, len(rows), height - 1, width)
     return [head, *(draw_device(layout, row, width) for row in rows[: height - 1])]
 
 
-def _processes(
+def draw_processes(
     snapshot: Snapshot, view: View, columns: Sequence[str], appearance: Appearance, width: int, height: int
 ) -> list[Line]:
+    """The list of processes with its head, in at most `height` lines."""
     rows = process_rows_of(snapshot, view, appearance)
     layout = lay_out(worth_showing((PROCESS_COLUMN_BY_NAME[name] for name in columns), rows), width)
     titles = draw_sorted_titles(
