@@ -28,9 +28,9 @@ def sections_of(text: str) -> list[str]:
 
 
 def row_bytes(text: str, name: str) -> float:
-    """The bytes of a row of the memory section."""
+    """The bytes of a part in the memory section."""
     units = {"B": 1, "KiB": 1024, "MiB": MIB, "GiB": GIB}
-    found = re.search(rf"^ +{name} +([\d.]+) (B|KiB|MiB|GiB) ", text, re.MULTILINE)
+    found = re.search(rf" {name}:? +([\d.]+) (B|KiB|MiB|GiB)\b", text)
     assert found, f"no row {name}\n{text}"
     return float(found[1]) * units[found[2]]
 
@@ -56,9 +56,9 @@ def test_the_report_of_a_training_loop_fits_a_log_file(torch_python: Python) -> 
     assert second.startswith("Most memory is outside PyTorch (CUDA context, libraries): 518 MiB, 94% of what")
     assert re.match(r"cuda:0  [\d.]+ MiB used: 518 MiB outside PyTorch, [\d.]+ MiB tensors", summary)
     assert sections_of(output) == ["Memory of cuda:0", "Why", "Tensors on cuda:0", "This look"]
-    outside, reserved = row_bytes(output, "outside PyTorch"), row_bytes(output, "reserved by PyTorch")
-    assert row_bytes(output, "used by this process") == pytest.approx(outside + reserved, abs=MIB)
-    assert row_bytes(output, "parameters") == row_bytes(output, "gradients") == pytest.approx(73 * 1024, abs=512)
+    outside, reserved = row_bytes(output, "x outside PyTorch"), row_bytes(output, "Reserved by PyTorch")
+    assert float(summary.split()[1]) * MIB == pytest.approx(outside + reserved, abs=MIB)
+    assert row_bytes(output, "P parameters") == row_bytes(output, "G gradients") == pytest.approx(73 * 1024, abs=512)
     assert re.search(r"model\.\*\.weight +2 x parameter, 2 shapes", output)
     assert "device 1" not in output
 
@@ -77,7 +77,7 @@ def test_the_first_lines_of_a_fragmented_program_say_what_holds_its_memory(
     why = " ".join(output.partition("\nWhy\n")[2].partition("\nTensors")[0].split())
     assert re.search(r"! Fragmentation: \d+ large segments are held by small blocks, with [\d.]+ [MG]iB stuck in", why)
     assert re.search(r"> Start the program with \S+expandable_segments:True: ", why)
-    assert re.search(r"^ +stuck +[\d.]+ [MG]iB +[\d.]+%  free, beside live blocks$", output, re.MULTILINE)
+    assert row_bytes(output, "s stuck") > 0
     assert re.search(r"^ +[\d.]+ [MG]iB  model\.features\[\*\] +\d+ x tensor, \d+ shapes$", output, re.MULTILINE)
     assert max(map(len, output.splitlines())) <= 80
 
@@ -102,7 +102,7 @@ def test_with_two_devices_each_has_a_summary_and_findings_name_theirs():
     first = next(number for number, line in enumerate(lines) if line.startswith("cuda:0  "))
     assert lines[first].startswith("cuda:0  400 MiB used: 280 MiB outside PyTorch, 80.0 MiB stuck, 40.0 MiB tensors")
     assert lines[first + 1].startswith("cuda:1  400 MiB used: ")
-    assert lines[first - 1] == "! cuda:1: Out of memory: an allocation failed 2 times."
+    assert lines[first - 1] == " ! cuda:1: Out of memory: an allocation failed 2 times."
 
 
 def test_names_that_differ_only_in_numbers_are_one_line():
@@ -123,7 +123,6 @@ def test_without_nvml_the_summary_is_of_reserved_memory():
     lines = report(moment(row(*WEIGHTS, free=80)), [], 80, in_color=False).splitlines()
     assert lines[1] == "Most of PyTorch's memory is free in its cache: 80.0 MiB, 71% of what PyTorch has"
     assert "cuda:0  112 MiB reserved: 80.0 MiB stuck, 32.0 MiB tensors" in lines
-    assert not any("used by this process" in line for line in lines)
     assert "  What the process uses on cuda:0 is not known: NVML was not asked." in lines
 
 
@@ -138,8 +137,9 @@ def test_a_figure_of_nvml_that_contradicts_pytorch_is_left_out_with_its_reason()
 def test_colours_are_for_terminals():
     plain, coloured = (report(two_devices(), [], 80, in_color=in_color) for in_color in (False, True))
     assert "\x1b" not in plain
-    assert "\x1b[31m! cuda:1: Out of memory" in coloured
-    assert re.sub(r"\x1b\[\d*m", "", coloured) == plain
+    assert "\x1b[1;31m ! cuda:1: Out of memory" in coloured
+    written = re.sub(r"\x1b\[[\d;]*m", "", coloured).splitlines()
+    assert [line.rstrip() for line in written] == plain.splitlines()
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 200])

@@ -1,9 +1,10 @@
-"""One look at an attached process as text for people: where its memory is, why, and which tensors are the largest."""
+"""One look at an attached process as text for people, drawn as on the screens: where its memory is, why, and whose."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from gputui.commands.printed.page import Page
 from gputui.commands.printed.step import peak_report
@@ -11,9 +12,9 @@ from gputui.explain.advice import findings_of
 from gputui.explain.advice.relevance import names_a_cause
 from gputui.explain.advice.situation import clock
 from gputui.explain.answer.served import in_servers_words
-from gputui.explain.answer.verdict import HolderLine, Verdict, holders_at_top, look_holders, share_words, verdict
+from gputui.explain.answer.verdict import Verdict, holders_at_top, look_holders, verdict
 from gputui.explain.failure.sections import Section, sections_of
-from gputui.explain.memory.parts import Part, parts_of
+from gputui.explain.memory.parts import parts_of
 from gputui.explain.moment.probe_state import at_top
 from gputui.explain.owners.families import bytes_of, description, families
 from gputui.explain.owners.names import counted
@@ -28,6 +29,12 @@ from gputui.model.attached.tensors import HOST, Category
 from gputui.model.machine.programs import program_of
 from gputui.model.reading import Absent, value_of
 from gputui.output import RED, columns_of
+from gputui.ui.drawing.appearance import Appearance
+from gputui.ui.drawing.attach.failure import draw_section
+from gputui.ui.drawing.attach.memory import draw_memory
+from gputui.ui.drawing.attach.why import draw_finding, draw_holders
+from gputui.ui.drawing.entries import LOOKS, draw_entry
+from gputui.ui.drawing.meters import ASCII
 from gputui.units import format_bytes
 
 NAMELESS = (Category.UNATTRIBUTED, Category.NEWER)
@@ -35,15 +42,10 @@ FAMILIES_SHOWN = 10
 EVENTS_WORKED_OUT = 500_000
 """Of a trace with more, it would take more than some seconds to say who held the memory at its peak."""
 REQUEST = "The request that failed"
+"""Its title is at the top."""
 
 OUTSIDE_PROCESS = {"others", "driver", "free"}
-OUTSIDE_TORCH = {*OUTSIDE_PROCESS, "outside"}
 LIVE = {*(category.value for category in Category), "rounding", "allocated"}
-NOTES = {
-    "stuck": "free, beside live blocks",
-    "releasable": "empty_cache() would return it",
-    "perhaps releasable": "where no capture has failed",
-}
 
 
 def report(moment: TargetMoment, problems: Sequence[str], width: int, *, in_color: bool) -> str:
@@ -59,11 +61,12 @@ def report(moment: TargetMoment, problems: Sequence[str], width: int, *, in_colo
     _answer(page, given, named[:1], is_of_error=bool(sections))
     _summaries(page, moment, problems)
     for section in sections:
-        _failure(page, section)
+        page.line("")
+        page.drawn(draw_section(replace(section, title=REQUEST) if section.is_problem else section, page.width)[:-1])
     shown = at_top(moment) or moment
+    when = f", near the top of a step at {clock(shown.look_time)}" if shown is not moment else ""
     for device in shown.held_devices:
-        _holders(page, device, answers[device.index])
-        _memory(page, device, f", near the top of a step at {clock(shown.look_time)}" if shown is not moment else "")
+        _memory(page, shown, device, answers[device.index], when)
         _peak(page, moment, device)
     _why(page, named)
     for place in shown.held_devices or (None,):
@@ -79,12 +82,13 @@ def _answer(
     about = " ".join(answer.sentence for _, answer in verdicts)
     first = [(name, finding) for name, finding in first if finding.title not in about]
     leads = not is_of_error and any(names_a_cause(finding, about) for _, finding in first)
-    for name, finding in first if leads else ():
-        page.finding(name, finding)
+    titles = [(LOOKS[finding.weight], f"{name}{finding.title}") for name, finding in first]
+    for look, title in titles if leads else ():
+        page.drawn(draw_entry(look, title, page.width))
     for name, answer in verdicts:
         page.wrapped(f"{name}{answer.sentence} {answer.nameless}".rstrip(), "")
-    for name, finding in () if leads else first:
-        page.finding(name, finding)
+    for look, title in () if leads else titles:
+        page.drawn(draw_entry(look, title, page.width))
     for name, answer in verdicts:
         if answer.not_yet:
             page.wrapped(f"{name}{answer.not_yet}: the attach screens go on looking for it.", "")
@@ -131,22 +135,6 @@ def _begin(page: Page, moment: TargetMoment, replayed: Replayed | None) -> tuple
     return sections
 
 
-def _failure(page: Page, section: Section) -> None:
-    """A section about an out-of-memory error, as on the Why screen."""
-    page.section(REQUEST if section.is_problem else section.title)  # the request's title is at the top
-    for sentence in section.sentences:
-        page.wrapped(sentence, "  ")
-    for table in section.tables:
-        if table.heading:
-            page.line(f"  {table.heading}")
-        for row in table.rows:
-            lead = f"{row.size:>16}  {row.mark:<10}  " if table.is_wrapped else f"{row.size:>11}  {row.mark:>4}  "
-            if table.is_wrapped:
-                page.wrapped(row.text, lead)
-            else:
-                page.line(lead + row.text)
-
-
 def _introduction(moment: TargetMoment) -> str:
     """PID, rank and program."""
     greeting = moment.greeting
@@ -184,71 +172,24 @@ def _verdict(
     return in_servers_words(found, moment, device)
 
 
-def _holders(page: Page, device: DeviceMoment, answer: Verdict | None) -> None:
-    if answer and answer.served:
-        page.section(f"The server's division of cuda:{device.number}")
-        for served in answer.served:
-            share = share_words(served.part.bytes / answer.served_bytes)
-            page.line(f"{format_bytes(served.part.bytes):>11}  {share:>4}  {served.part.facts.name}  {served.note}")
-        for note in answer.notes:
-            page.wrapped(note, "  ")
-    elif answer:
-        page.section(f"Largest holders on cuda:{device.number}, with their share {answer.whole}")
-        for line in answer.holders:
-            _holder(page, line)
-
-
-def _holder(page: Page, line: HolderLine) -> None:
-    """A holder with its bytes and share, and what it keeps."""
-    holder = line.holder
-    notes = f"  {holder.keeps}" if holder.keeps else ""
-    text = f"{format_bytes(holder.bytes):>11}  {share_words(line.share):>4}  {holder.label}"
-    if len(text) + len(notes) <= page.width:
-        page.line(text + notes)
-    else:
-        page.line(text)
-        page.line(f"{'':19}{notes.strip()}")
-
-
-def _memory(page: Page, device: DeviceMoment, when: str) -> None:
-    """The parts of a device's memory, as on the Memory screen; `when` says at which moment, unless that is now."""
-    driver, counters = device.driver, device.statistics
-    total, used = value_of(driver.device_total_bytes), _used_bytes(device)
-    gpu = f", GPU {driver.nvml_index}" if driver.nvml_index is not None else ""
-    page.section(f"Memory of cuda:{device.index}{gpu}{f', {format_bytes(total)}' if total else ''}{when}")
-    parts = parts_of(device)
-    whole = used or counters.reserved_bytes
-
-    def row(depth: int, name: str, size_bytes: int, note: str = "") -> None:
-        share = f"{size_bytes / whole:6.1%}" if whole else ""
-        page.line(
-            f"{'  ' * (depth if used else depth - 1)}{name}".ljust(31)
-            + f"{format_bytes(size_bytes):>9}  {share}  {note}"
-        )
-
-    def rows(depth: int, some: Iterable[Part]) -> None:
-        for part in some:
-            row(depth, part.name, part.bytes, NOTES.get(part.name, ""))
-
-    if used:
-        row(1, "used by this process", used)
-    rows(2, (part for part in parts if part.key == "outside"))
-    row(2, "reserved by PyTorch", counters.reserved_bytes, f"peak {format_bytes(counters.peak_reserved_bytes)}")
-    row(3, "allocated", counters.allocated_bytes, f"peak {format_bytes(counters.peak_allocated_bytes)}")
-    inside = [part for part in parts if part.key not in OUTSIDE_TORCH]
-    rows(4, (part for part in inside if part.key in LIVE and part.key != "allocated"))
-    rows(3, (part for part in inside if part.key not in LIVE))
-    for part in parts:
-        if part.key in OUTSIDE_PROCESS:
-            page.line(f"  {part.name}".ljust(31) + f"{format_bytes(part.bytes):>9}")
+def _memory(page: Page, moment: TargetMoment, device: DeviceMoment, answer: Verdict | None, when: str) -> None:
+    """Who holds it and its parts, as on the Why and the Memory screen; `when`: at which moment, unless that is now."""
+    if answer:
+        whole = "The server's division" if answer.served else "Largest holders"
+        share = "" if answer.served else f", with their share {answer.whole}"
+        page.section(f"{whole} of cuda:{device.number}{share}")
+        page.drawn(draw_holders(answer, page.width))
+    gpu = device.driver.nvml_index
+    page.section(f"Memory of cuda:{device.number}{'' if gpu is None else f', GPU {gpu}'}{when}")
+    page.drawn(draw_memory(moment, device, page.width, Appearance(ASCII), answer))
 
 
 def _why(page: Page, findings: Sequence[tuple[str, Finding]]) -> None:
     """Every finding with its evidence and remedy, as on the Why screen."""
     if findings:
         page.section("Why")
-    for device_name, finding in findings:
-        page.finding(device_name, finding, with_evidence=True)
+    for name, finding in findings:
+        page.drawn(draw_finding(replace(finding, title=f"{name}{finding.title}"), page.width, is_current=False)[:-1])
 
 
 def _tensors(page: Page, moment: TargetMoment, device: DeviceMoment | None) -> None:

@@ -1,17 +1,14 @@
-"""A page of text for a terminal or a log file: headings, wrapped paragraphs and findings, in colour on a terminal."""
+"""A page of text for a terminal or a log file: headings, wrapped paragraphs, and lines as the screens draw them."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable
 
-from gputui.model.attached.finding import Finding
-from gputui.model.weight import Weight
-from gputui.output import BOLD, NORMAL, RED, YELLOW, cut
+from gputui.output import BOLD, NORMAL, cut
+from gputui.ui.drawing.line import Line, as_text
 
 NARROWEST, WIDEST = 60, 100
-SIGNS = {Weight.PROBLEM: ("!", RED), Weight.ADVICE: ("*", YELLOW), Weight.FACT: ("-", "")}
-"""By weight, the sign before a finding and its colour on a terminal."""
 
 
 class Page:
@@ -47,14 +44,9 @@ class Page:
         ):
             self._add(line, color)  # one with wide letters is longer than the page, and not cut
 
-    def finding(self, device_name: str, finding: Finding, *, with_evidence: bool = False) -> None:
-        sign, color = SIGNS[finding.weight]
-        self.wrapped(f"{device_name}{finding.title}", f"{sign} ", color=color)
-        if with_evidence:
-            for sentence in finding.evidence:
-                self.wrapped(sentence, "    ")
-            if finding.remedy:
-                self.wrapped(finding.remedy, "  > ")
+    def drawn(self, lines: Iterable[Line]) -> None:
+        """Lines as the screens have them."""
+        self._lines += [as_text(line, is_colored=self._in_color).replace("…", "~") for line in lines]
 
 
 def paragraphs(sentences: Iterable[str], width: int) -> list[str]:

@@ -15,7 +15,7 @@ WIDE_SIZE_CELLS = 14
 MARK_CELLS = 11
 
 
-def draw_section(section: Section, width: int, *, is_current: bool, destination: str = "") -> list[Line]:
+def draw_section(section: Section, width: int, *, is_current: bool = False, destination: str = "") -> list[Line]:
     """A section and an empty line; the current one has the cursor, and names the screen that Enter opens."""
     lines = draw_entry(
         LOOKS[Weight.PROBLEM if section.is_problem else Weight.FACT],

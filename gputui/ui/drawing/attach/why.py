@@ -63,11 +63,7 @@ def draw_answer(verdict: Verdict | None, findings: Sequence[Finding], width: int
     if verdict is None:
         return paragraph(NO_ANSWER, width, "dim")
     lines = draw_verdict(verdict, width, most=VERDICT_LINES)
-    lines += [_draw_served(served, verdict.served_bytes, width) for served in verdict.served]
-    for note in verdict.notes:
-        lines += paragraph(note, width, "plain")
-    for holder in () if verdict.served else verdict.holders:
-        lines += _draw_holder(holder, width)
+    lines += draw_holders(verdict, width)
     if verdict.not_yet:
         lines.append(((fit(f" {verdict.not_yet}", width), "fair"),))
     if verdict.peak:
@@ -75,6 +71,14 @@ def draw_answer(verdict: Verdict | None, findings: Sequence[Finding], width: int
     is_advised = any(finding.weight is not Weight.FACT and not finding.until for finding in findings)
     title = " What to do, the largest gain first" if is_advised else f" {NOTHING_TO_DO}"
     return [*lines, (), ((fit(title, width), "title"),)]
+
+
+def draw_holders(verdict: Verdict, width: int) -> list[Line]:
+    """A line for each of the largest holders; in their place a server's division of its device, with what it holds."""
+    if not verdict.served:
+        return [line for holder in verdict.holders for line in _draw_holder(holder, width)]
+    lines = [_draw_served(served, verdict.served_bytes, width) for served in verdict.served]
+    return lines + [line for note in verdict.notes for line in paragraph(note, width, "plain")]
 
 
 def _draw_served(line: ServedLine, whole_bytes: int, width: int) -> Line:
