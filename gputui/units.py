@@ -1,5 +1,7 @@
 """Numbers as people read them: MiB and GiB (powers of 1024), as nvidia-smi and PyTorch print them."""
 
+import time
+
 KIB = 1024
 MIB = 1024**2
 GIB = 1024**3
@@ -43,6 +45,11 @@ def format_duration(seconds: float) -> str:
     if whole < 86400:
         return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
     return f"{whole // 86400}d{whole % 86400 // 3600:02d}h"
+
+
+def format_clock(epoch_s: float) -> str:
+    """A moment as the local time of day: 14:03:21."""
+    return time.strftime("%H:%M:%S", time.localtime(epoch_s))
 
 
 def _short(value: float) -> str:

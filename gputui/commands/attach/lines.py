@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 from gputui.explain.memory.release import forecast, predict_device
@@ -13,7 +12,7 @@ from gputui.model.attached.target import Greeting, Look, Statistics
 from gputui.model.machine.programs import program_of
 from gputui.output import columns_of, padded
 from gputui.sources.probe.told import ProbeInfo
-from gputui.units import format_bytes
+from gputui.units import format_bytes, format_clock
 
 COLUMNS = ("PID", "USER", "RANK", "PYTORCH", "DEVICES", "COMMAND")
 NOTHING = (
@@ -56,7 +55,7 @@ def summary_of(moment: TargetMoment) -> str:
 
 
 def _lines(pid: int, when: float, lines: list[str]) -> str:
-    moment = time.strftime("%H:%M:%S", time.localtime(when))
+    moment = format_clock(when)
     return "".join(f"{moment}  {pid}  {line}\n" for line in lines or ["holds no GPU memory"])
 
 

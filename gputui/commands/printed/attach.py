@@ -10,7 +10,6 @@ from gputui.commands.printed.page import Page
 from gputui.commands.printed.step import peak_report
 from gputui.explain.advice import findings_of
 from gputui.explain.advice.relevance import names_a_cause
-from gputui.explain.advice.situation import clock
 from gputui.explain.answer.served import in_servers_words
 from gputui.explain.answer.verdict import Verdict, holders_at_top, look_holders, verdict
 from gputui.explain.failure.sections import Section, sections_of
@@ -35,7 +34,7 @@ from gputui.ui.drawing.attach.memory import draw_memory
 from gputui.ui.drawing.attach.why import draw_finding, draw_holders
 from gputui.ui.drawing.entries import LOOKS, draw_entry
 from gputui.ui.drawing.meters import ASCII
-from gputui.units import format_bytes
+from gputui.units import format_bytes, format_clock
 
 NAMELESS = (Category.UNATTRIBUTED, Category.NEWER)
 FAMILIES_SHOWN = 10
@@ -64,7 +63,7 @@ def report(moment: TargetMoment, problems: Sequence[str], width: int, *, in_colo
         page.line("")
         page.drawn(draw_section(replace(section, title=REQUEST) if section.is_problem else section, page.width)[:-1])
     shown = at_top(moment) or moment
-    when = f", near the top of a step at {clock(shown.look_time)}" if shown is not moment else ""
+    when = f", near the top of a step at {format_clock(shown.look_time)}" if shown is not moment else ""
     for device in shown.held_devices:
         _memory(page, shown, device, answers[device.index], when)
         _peak(page, moment, device)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -114,8 +113,3 @@ def saved_bytes(layout: DeviceLayout) -> int:
         for blocker in segment.blockers
         if blocker.owner.saved_by
     )
-
-
-def clock(moment: float) -> str:
-    """An epoch time as the local time of day."""
-    return time.strftime("%H:%M:%S", time.localtime(moment))

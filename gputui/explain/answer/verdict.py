@@ -9,7 +9,6 @@ from gputui.explain.advice.held.folded import folded
 from gputui.explain.advice.held.holders import Holder, HolderKey, device_holders, holders_of
 from gputui.explain.advice.leaks.counters import Growth, growth_in, rate_words, time_left_words
 from gputui.explain.advice.relevance import names_a_cause
-from gputui.explain.advice.situation import clock
 from gputui.explain.answer.estimates import NAMELESS, LookHolders, need_beside, rising, with_growth, with_leak
 from gputui.explain.memory.need import Need, need_of, need_words
 from gputui.explain.moment.probe_state import at_top
@@ -24,7 +23,7 @@ from gputui.model.attached.target import Recorder
 from gputui.model.attached.tensors import Category, Container
 from gputui.model.reading import Absent, value_of
 from gputui.model.weight import Weight
-from gputui.units import format_bytes
+from gputui.units import format_bytes, format_clock
 
 HOLDERS_SHOWN = 5
 HOLDER_SHARE = 0.02
@@ -192,7 +191,7 @@ def _still(moment: TargetMoment, counters: Counters | None, need: Need | None) -
         return ""
     since = (counters.rises("generation") or (0.0, first.time))[1]
     least_s = max(STILL_AFTER_STEPS_S, STILL_STEPS * need.step_s) if need and need.step_s else STILL_S
-    return f" Nothing has moved since {clock(since)}." if moment.time - since >= least_s else ""
+    return f" Nothing has moved since {format_clock(since)}." if moment.time - since >= least_s else ""
 
 
 def _peak(device: DeviceMoment, looks: Sequence[LookHolders]) -> str:
@@ -206,7 +205,7 @@ def _peak(device: DeviceMoment, looks: Sequence[LookHolders]) -> str:
     below = peak - largest
     distance = f", {format_bytes(below)} below the peak" if below > PEAK_SHARE * peak else ""
     return (
-        f"Peak of allocated memory: {format_bytes(peak)}. The largest look so far, at {clock(time)}, held"
+        f"Peak of allocated memory: {format_bytes(peak)}. The largest look so far, at {format_clock(time)}, held"
         f" {format_bytes(largest)}{distance}: most of it {names}."
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from rich.cells import cell_len, chop_cells, get_character_cell_size, set_cell_size
@@ -87,6 +87,42 @@ def spread(left: Iterable[Piece], right: Iterable[Piece], width: int) -> Line:
     if space < 1:
         return join(left)
     return join((*left, (" " * space, "plain"), *right))
+
+
+def fill_lines(groups: Iterable[Sequence[Piece]], width: int) -> list[Line]:
+    """The groups one after the other, in as many lines as it takes to cut none that fits into a line."""
+    lines: list[list[Piece]] = [[]]
+    for group in groups:
+        if lines[-1] and width_of(lines[-1]) + width_of(group) > width:
+            lines.append([])
+        lines[-1] += group
+    return [fit_line(line, width) for line in lines]
+
+
+def fit_line(pieces: Sequence[Piece], width: int) -> Line:
+    """As many whole pieces as fit."""
+    kept: list[Piece] = []
+    left = width
+    for text, role in pieces:
+        kept.append((text[:left], role))
+        left -= len(text)
+        if left <= 0:
+            break
+    return join(kept)
+
+
+def with_mark(line: Line, place: int, mark: str, role: str) -> Line:
+    """The line with another character in one cell; every character of it takes one."""
+    pieces: list[Piece] = []
+    start = 0
+    for text, own_role in line:
+        inside = place - start
+        start += len(text)
+        if 0 <= inside < len(text):
+            pieces += [(text[:inside], own_role), (mark, role), (text[inside + 1 :], own_role)]
+        else:
+            pieces.append((text, own_role))
+    return join(pieces)
 
 
 def wrap(text: str, width: int, role: str = "plain") -> list[Line]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from gputui.explain.advice.allocator.expandable import caution, setting
-from gputui.explain.advice.situation import Situation, clock
+from gputui.explain.advice.situation import Situation
 from gputui.explain.advice.thresholds import NEEDED_SHARE, RETRIES_PER_MINUTE
 from gputui.model.attached.finding import Finding
 from gputui.model.reading import value_of
 from gputui.model.weight import Weight
-from gputui.units import format_bytes
+from gputui.units import format_bytes, format_clock
 
 FREE_SOMETHING = "Free some of the memory of the largest holder, or use a smaller batch."
 REQUEST_TOO_LARGE = (
@@ -115,10 +115,14 @@ def _since(situation: Situation, counter: str, count: int) -> str:
     first, rises = situation.counters.first, situation.counters.rises(counter)
     earlier = getattr(first.statistics, counter) if first else count
     seen = count - earlier
-    attached = f"before gputui attached at {clock(first.time if first else situation.moment.time)}"
+    attached = f"before gputui attached at {format_clock(first.time if first else situation.moment.time)}"
     if not rises:
         return f"It happened {attached}." if count == 1 else f"All {count:,} times were {attached}."
-    when = f"at {clock(rises[0])}" if rises[0] == rises[1] else f"from {clock(rises[0])} to {clock(rises[1])}"
+    when = (
+        f"at {format_clock(rises[0])}"
+        if rises[0] == rises[1]
+        else f"from {format_clock(rises[0])} to {format_clock(rises[1])}"
+    )
     return f"{_times(seen).capitalize()} {when}" + (f", and {_times(earlier)} {attached}." if earlier else ".")
 
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from gputui.explain.advice.allocator.expandable import caution, setting
-from gputui.explain.advice.situation import Situation, clock
+from gputui.explain.advice.situation import Situation
 from gputui.explain.advice.thresholds import (
     SCATTERED_LIVE_SHARE,
     SCATTERED_SEGMENTS,
@@ -23,7 +23,7 @@ from gputui.model.attached.finding import Finding
 from gputui.model.attached.target import Greeting
 from gputui.model.attached.tensors import Category
 from gputui.model.weight import Weight
-from gputui.units import format_bytes
+from gputui.units import format_bytes, format_clock
 
 SEGMENTS_SHOWN = 3
 HOLDERS_SHOWN = 3
@@ -142,7 +142,9 @@ def split(situation: Situation) -> Finding | None:
     stuck_then = layout.release.composition.stuck_bytes if layout else 0
     if in_pieces - stuck_then < max(STUCK_BYTES, SCATTERED_SHARE * counters.reserved_bytes):
         return None
-    last_look = f"The last look was at {clock(situation.moment.look_time)}" if layout else "There was no look yet"
+    last_look = (
+        f"The last look was at {format_clock(situation.moment.look_time)}" if layout else "There was no look yet"
+    )
     evidence = (
         f"The free pieces (inactive_split_bytes) lie between live blocks, where a larger request does not fit."
         f" {last_look}, so which blocks these are is not known."

@@ -13,13 +13,13 @@ from gputui.explain.advice.leaks.variables import (
     growing_variables,
     suspected_variables,
 )
-from gputui.explain.advice.situation import Seen, Situation, category_bytes, clock
+from gputui.explain.advice.situation import Seen, Situation, category_bytes
 from gputui.explain.owners.names import counted, family, listed, singular
 from gputui.explain.owners.not_yet import waits_for_key, what_names
 from gputui.model.attached.finding import Finding
 from gputui.model.attached.tensors import Category
 from gputui.model.weight import Weight
-from gputui.units import format_bytes
+from gputui.units import format_bytes, format_clock
 
 NAMELESS = "blocks other than parameters, gradients, optimizer states and buffers"
 MODEL_PARTS = (Category.PARAMETER, Category.GRADIENT, Category.OPTIMIZER_STATE, Category.BUFFER)
@@ -254,7 +254,7 @@ def _counted(situation: Situation) -> Finding | None:
     growth = growth_in(situation.counters)
     if growth is None:
         return None
-    grown, since = format_bytes(growth.bytes), clock(growth.since)
+    grown, since = format_bytes(growth.bytes), format_clock(growth.since)
     parts = _growing_parts(situation.looks)
     unknown = "The counters show it beyond the rise and fall of each step; no look has found yet what grows."
     return Finding(
@@ -287,7 +287,9 @@ def _growing_parts(looks: Sequence[Seen]) -> list[str]:
 def _span(looks: tuple[Seen, Seen]) -> str:
     first, last = looks
     before, after = (format_bytes(look.layout.statistics.allocated_bytes) for look in looks)
-    return f"From {clock(first.time)} to {clock(last.time)} allocated memory went from {before} to {after}."
+    return (
+        f"From {format_clock(first.time)} to {format_clock(last.time)} allocated memory went from {before} to {after}."
+    )
 
 
 def _kind(growth: KindGrowth) -> str:

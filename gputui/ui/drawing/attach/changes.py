@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -10,9 +9,8 @@ from rich.cells import cell_len
 
 from gputui.explain.owners.names import counted, listed
 from gputui.model.attached.analysis import Changes, TensorGroup
-from gputui.ui.drawing.attach.memory import fit_line
-from gputui.ui.drawing.line import Line, Piece, fit, paragraph, width_of
-from gputui.units import format_bytes
+from gputui.ui.drawing.line import Line, Piece, fit, fit_line, paragraph, width_of
+from gputui.units import format_bytes, format_clock
 
 COUNTERS = (
     ("reserved", "reserved_bytes"),
@@ -50,11 +48,10 @@ def draw_changes(changes: Changes, ends: tuple[End, End], width: int) -> list[Li
 
 
 def _end(name: str, end: End, room: int, width: int) -> Line:
-    clock = time.strftime("%H:%M:%S", time.localtime(end.time))
     pieces = [
         (f" {name:<5}", "dim"),
         (fit(end.label, room), "title"),
-        (f"  {clock}  ", "plain"),
+        (f"  {format_clock(end.time)}  ", "plain"),
         (_looked_at(end), "dim"),
     ]
     return fit_line(pieces, width)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from gputui.explain.answer.verdict import Verdict
 from gputui.explain.memory.parts import CACHE_SINCE, OUTER, SINCE, TENSORS_SINCE, Part, drawn, parts_of
 from gputui.model.attached.moment import DeviceMoment, TargetMoment
 from gputui.model.reading import Absent
 from gputui.ui.drawing.appearance import Appearance
-from gputui.ui.drawing.line import Line, Piece, fit, join, paragraph, width_of
+from gputui.ui.drawing.line import Line, Piece, fill_lines, fit, fit_line, join, paragraph, width_of
 from gputui.units import format_bytes, format_bytes_signed, format_duration
 
 NARROWEST_COLUMN = 38
@@ -103,28 +103,6 @@ def draw_counters(device: DeviceMoment, width: int) -> list[Line]:
     troubles = (("retries", statistics.num_alloc_retries), ("out of memory", statistics.num_ooms))
     groups += [[(f" {name} ", "dim"), (f"{count} ", "poor" if count else "plain")] for name, count in troubles]
     return fill_lines(groups, width)
-
-
-def fill_lines(groups: Iterable[Sequence[Piece]], width: int) -> list[Line]:
-    """The groups one after the other, in as many lines as it takes to cut none that fits into a line."""
-    lines: list[list[Piece]] = [[]]
-    for group in groups:
-        if lines[-1] and width_of(lines[-1]) + width_of(group) > width:
-            lines.append([])
-        lines[-1] += group
-    return [fit_line(line, width) for line in lines]
-
-
-def fit_line(pieces: Sequence[Piece], width: int) -> Line:
-    """As many whole pieces as fit."""
-    kept: list[Piece] = []
-    left = width
-    for text, role in pieces:
-        kept.append((text[:left], role))
-        left -= len(text)
-        if left <= 0:
-            break
-    return join(kept)
 
 
 def draw_division(device: DeviceMoment, verdict: Verdict, width: int, appearance: Appearance) -> list[Line]:

@@ -10,7 +10,7 @@ from gputui.explain.step.layers import Column, column_at
 from gputui.explain.step.phases import Phase
 from gputui.explain.step.step import Grouping, Holders, Step
 from gputui.ui.drawing.appearance import Appearance
-from gputui.ui.drawing.line import Line, Piece, fit, join, width_of
+from gputui.ui.drawing.line import Line, Piece, fit, join, width_of, with_mark
 from gputui.units import format_bytes
 
 LETTERS = {
@@ -77,19 +77,10 @@ def _cell(column: Column, row: int, height: int, top: int, appearance: Appearanc
 def _lettered(cells: list[Cell], cursor: int, appearance: Appearance) -> Line:
     """A line of the graph; long runs of a layer begin with its letter, and the cursor is a line through all."""
     pieces: list[Piece] = []
-    place = 0
     for (role, letter), run in groupby(cells, key=lambda cell: (cell[1], cell[2])):
         text = "".join(glyph for glyph, _, _ in run)
-        if letter and len(text) >= LETTERED_FROM_CELLS:
-            text = letter + text[1:]
-        inside = cursor - place
-        place += len(text)
-        if 0 <= inside < len(text):
-            mark = "|" if appearance.is_ascii else "│"
-            pieces += [(text[:inside], role), (mark, "cursor"), (text[inside + 1 :], role)]
-        else:
-            pieces.append((text, role))
-    return join(pieces)
+        pieces.append((letter + text[1:] if letter and len(text) >= LETTERED_FROM_CELLS else text, role))
+    return with_mark(join(pieces), cursor, "|" if appearance.is_ascii else "│", "cursor")
 
 
 def _phases(step: Step, columns: Sequence[Column], appearance: Appearance) -> Line:
@@ -109,22 +100,10 @@ def _marks(width: int, cursor: int, peak: int, appearance: Appearance) -> Line:
     label = f"{appearance.glyphs.up} peak"
     start = peak if peak + len(label) <= width else max(0, peak - len(label) + 1)
     label = label if start == peak else f"peak {appearance.glyphs.up}"
-    pieces: list[Piece] = [
-        (" " * start, "plain"),
-        (label, "alarm"),
-        (" " * max(0, width - start - len(label)), "plain"),
-    ]
-    if start <= cursor < start + len(label):
-        return join(pieces)
-    text = "".join(piece for piece, _ in pieces)
-    before, after = text[:cursor], text[cursor + 1 :]
-    mark: Piece = (appearance.glyphs.up, "cursor")
-    return join((*_marked(before, label, "alarm"), mark, *_marked(after, label, "alarm")))
-
-
-def _marked(text: str, label: str, role: str) -> list[Piece]:
-    before, found, after = text.partition(label)
-    return [(before, "plain"), (found, role), (after, "plain")]
+    rest = " " * max(0, width - start - len(label))
+    line = join(((" " * start, "plain"), (label, "alarm"), (rest, "plain")))
+    is_covered = start <= cursor < start + len(label)
+    return line if is_covered else with_mark(line, cursor, appearance.glyphs.up, "cursor")
 
 
 def draw_legend(step: Step, columns: Sequence[Column], event: int, width: int, appearance: Appearance) -> Line:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 from gputui.explain.memory.need import moves
@@ -10,7 +9,7 @@ from gputui.model.attached.counters import Counted, Counters
 from gputui.model.attached.target import Mark
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.line import Line, Piece, fit, join
-from gputui.units import format_bytes
+from gputui.units import format_bytes, format_clock
 
 FILLS: dict[bool, tuple[Piece, ...]] = {
     False: (("█", "part-allocated"), ("▒", "part-allocated"), ("▓", "part-pending"), ("░", "part-cached")),
@@ -43,7 +42,7 @@ class Axis:
 
 def draw_title(axis: Axis, cursor: float | None, width: int, appearance: Appearance) -> Line:
     """What the areas are, and how large and long a cell is."""
-    at = "" if cursor is None else f"  cursor at {time_of(cursor)}"
+    at = "" if cursor is None else f"  cursor at {format_clock(cursor)}"
     words = "Reserved, active, allocated"
     if axis.has_steps:
         left, within, _, cached = FILLS[appearance.is_ascii]
@@ -107,8 +106,3 @@ def _events(axis: Axis, cursor: int, marks: Sequence[Mark]) -> Line:
     if 0 <= cursor < width:
         cells[cursor] = ("^", "cursor")
     return join(cells)
-
-
-def time_of(moment: float) -> str:
-    """A time of day: 14:03:21."""
-    return time.strftime("%H:%M:%S", time.localtime(moment))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from gputui.explain.whatif.cases import Answer, Case, Known
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.columns import Column
-from gputui.ui.drawing.line import Line, Piece, fit, join, width_of
+from gputui.ui.drawing.line import Line, Piece, fit, join, width_of, with_mark
 from gputui.ui.drawing.meters import meter
 from gputui.units import format_bytes, format_bytes_short, format_bytes_signed
 
@@ -88,25 +88,11 @@ def _bar(row: CaseRow, width: int) -> Sequence[Piece]:
     limit = row.case.device_memory_bytes or scale.device_bytes
     is_over = outcome.is_out_of_memory or (limit is not None and outcome.peak_reserved_bytes > limit)
     role = "alarm" if is_over else "accent" if row.answer is row.baseline else "good"
-    bar = meter(outcome.peak_reserved_bytes / scale.top_bytes, width, role, row.appearance.glyphs)
+    bar: Line = meter(outcome.peak_reserved_bytes / scale.top_bytes, width, role, row.appearance.glyphs)
     if limit is None or limit > scale.top_bytes:
         return bar
     place = min(width - 1, int(limit / scale.top_bytes * width))
-    return _with_mark(bar, place, "|" if row.appearance.is_ascii else "┃")
-
-
-def _with_mark(line: Line, place: int, mark: str) -> Line:
-    """The line with another character at a place."""
-    pieces: list[Piece] = []
-    start = 0
-    for text, role in line:
-        inside = place - start
-        start += len(text)
-        if 0 <= inside < len(text):
-            pieces += [(text[:inside], role), (mark, "alarm"), (text[inside + 1 :], role)]
-        else:
-            pieces.append((text, role))
-    return join(pieces)
+    return with_mark(bar, place, "|" if row.appearance.is_ascii else "┃", "alarm")
 
 
 def _count(name: str) -> Column[CaseRow]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Sequence
 
 from gputui.explain.answer.verdict import HolderLine, Verdict, share_words
@@ -12,7 +11,7 @@ from gputui.model.attached.finding import Finding
 from gputui.model.weight import Weight
 from gputui.ui.drawing.entries import LOOKS, draw_entry
 from gputui.ui.drawing.line import Line, Piece, fit, join, paragraph
-from gputui.units import format_bytes
+from gputui.units import format_bytes, format_clock
 
 PAST = ("~", "dim")
 
@@ -95,7 +94,7 @@ def _draw_holder(line: HolderLine, width: int) -> list[Line]:
     """ "  26.6 GiB  33%  losses (train.py:31 in main)", and what it keeps; since when, if it came later."""
     holder = line.holder
     numbers = f"{format_bytes(holder.bytes):>11} {share_words(line.share):>4}  "
-    since = f"since {time.strftime('%H:%M:%S', time.localtime(line.since))}" if line.since else ""
+    since = f"since {format_clock(line.since)}" if line.since else ""
     notes = ", ".join(filter(None, (holder.keeps, since)))
     room = max(1, width - len(numbers))
     if not notes or len(holder.label) + len(notes) + 2 <= room:
@@ -113,7 +112,7 @@ def draw_finding(finding: Finding, width: int, *, is_current: bool, destination:
     """
     enter = shown_on(destination)
     if finding.until:
-        was = f"Was, until {time.strftime('%H:%M:%S', time.localtime(finding.until))}: {finding.title}"
+        was = f"Was, until {format_clock(finding.until)}: {finding.title}"
         return [*draw_entry(PAST, was, width, is_current=is_current, enter=enter), ()]
     lines = draw_entry(
         LOOKS[finding.weight],

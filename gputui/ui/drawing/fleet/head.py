@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
-
 from gputui.explain.fleet.missing import found_words, missing
 from gputui.model.fleet.exporters import Exporter
 from gputui.model.fleet.fleet import Fleet
 from gputui.ui.drawing.line import Line, fit, paragraph
-from gputui.units import format_duration
+from gputui.units import format_clock, format_duration
 
 LINES_AT_MOST = 4
 """On a screen of 24 lines the table needs the others."""
@@ -18,9 +16,8 @@ def draw_fleet_notes(fleet: Fleet, now: float, width: int, ellipsis: str) -> lis
     """Sentences; of those that do not fit, the beginning."""
     sentences: list[tuple[str, str]] = []
     if fleet.trouble:
-        since = time.strftime("%H:%M:%S", time.localtime(fleet.trouble.since))
-        lasting = f"since {since} ({format_duration(now - fleet.trouble.since)})"
-        shown = f", figures of {time.strftime('%H:%M:%S', time.localtime(fleet.time))}" if fleet.time else ""
+        lasting = f"since {format_clock(fleet.trouble.since)} ({format_duration(now - fleet.trouble.since)})"
+        shown = f", figures of {format_clock(fleet.time)}" if fleet.time else ""
         sentences.append((f"No answer {lasting}{shown}: {fleet.trouble.text}", "alarm"))
     elif not fleet.time and not fleet.nodes:
         sentences.append((f"Asking {fleet.server} ...", "dim"))

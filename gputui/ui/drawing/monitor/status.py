@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from gputui.model.machine.snapshot import Snapshot
 from gputui.model.reading import value_of
 from gputui.model.weight import Weight
 from gputui.ui.drawing.line import Line, Piece, join, spread, width_of
-from gputui.units import format_duration
+from gputui.units import format_clock, format_duration
 
 if TYPE_CHECKING:
     from gputui.model.fleet.fleet import Fleet
@@ -27,7 +26,7 @@ class MonitorState(NamedTuple):
 def draw_status(snapshot: Snapshot, state: MonitorState, width: int) -> Line:
     """One line of `width` cells; where not all fits, the state is dropped last."""
     read_at = snapshot.fleet.time if snapshot.fleet else snapshot.time
-    clock = time.strftime("%H:%M:%S", time.localtime(read_at)) if read_at else ""
+    clock = format_clock(read_at) if read_at else ""
     example = f": {snapshot.example}" if snapshot.example else ""
     name: list[Piece] = [(" gputui", "title"), *([(f" DEMONSTRATION{example}", "fair")] if snapshot.is_demo else [])]
     whole = [*name, (f"  {_place(snapshot)}", "plain")]

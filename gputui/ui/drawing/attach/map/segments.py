@@ -23,7 +23,7 @@ from gputui.ui.drawing.attach.map.cells import (
     part_of_runs,
 )
 from gputui.ui.drawing.attach.map.groups import SEGMENT_ORDER_BY_NAME, Heading, SegmentRow, Sorting, name_of
-from gputui.ui.drawing.line import Line, Piece, fit, join, spread, width_of
+from gputui.ui.drawing.line import Line, Piece, fill_lines, fit, join, spread, width_of
 from gputui.units import format_bytes, format_bytes_short
 
 CELLS_AT = 28
@@ -131,17 +131,8 @@ def draw_map_legend(kinds: Sequence[CellKind], width: int) -> list[Line]:
     for entries in ([*long, _entry(*blocker)], [*short, _entry(*blocker)], short):
         if sum(map(width_of, entries)) <= width:
             return [join(piece for entry in entries for piece in entry)]
-    return _flowed([*short, _entry(*blocker)], width)
+    return fill_lines([*short, _entry(*blocker)], width)
 
 
 def _entry(letter: str, role: str, word: str) -> Line:
     return ((" ", "plain"), (letter, role), (f" {word}", "dim"))
-
-
-def _flowed(entries: Sequence[Line], width: int) -> list[Line]:
-    lines: list[list[Piece]] = [[]]
-    for entry in entries:
-        if width_of(lines[-1]) + width_of(entry) > width:
-            lines.append([])
-        lines[-1] += entry
-    return [join(line) for line in lines]
