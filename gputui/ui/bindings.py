@@ -111,6 +111,16 @@ COLLECTIVES_BINDING = Binding(
 HIDDEN_COLLECTIVES_BINDING = replace(COLLECTIVES_BINDING, show=False)
 """Of the overview."""
 
+SIGNAL_BINDINGS = (
+    Binding("T", "signal('SIGTERM')", "Terminate", show=False, id="signal.term", tooltip="send SIGTERM: ask it to end"),
+    Binding("K", "signal('SIGKILL')", "Kill", show=False, id="signal.kill", tooltip="send SIGKILL: end it at once"),
+    Binding(
+        "I", "signal('SIGINT')", "Interrupt", show=False, id="signal.interrupt", tooltip="send SIGINT, as Ctrl-C does"
+    ),
+    Binding("f9", "choose_signal", "Signal", id="signal.choose", tooltip="choose a signal"),
+)
+"""Of the screens of processes."""
+
 COPY_BINDINGS: list[BindingType] = [
     Binding("y", "copy_identity", "Copy", show=False, id="copy.identity", tooltip="copy the PID, or the device's UUID"),
     Binding("Y", "copy_command", "Copy command", show=False, id="copy.command", tooltip="copy the whole command"),

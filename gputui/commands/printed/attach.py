@@ -180,7 +180,8 @@ def _memory(page: Page, moment: TargetMoment, device: DeviceMoment, answer: Verd
         page.drawn(draw_holders(answer, page.width))
     gpu = device.driver.nvml_index
     page.section(f"Memory of cuda:{device.number}{'' if gpu is None else f', GPU {gpu}'}{when}")
-    page.drawn(draw_memory(moment, device, page.width, Appearance(ASCII), answer))
+    told = None if answer and answer.served else answer  # the division is above
+    page.drawn(draw_memory(moment, device, page.width, Appearance(ASCII), told))
 
 
 def _why(page: Page, findings: Sequence[tuple[str, Finding]]) -> None:

@@ -49,7 +49,7 @@ class HelpScreen(SubScreen):
     def _draw_page(self, width: int, _height: int) -> list[Line]:
         lines: list[Line] = [((fit("Keys", width), "title"),)]
         app = type(self.app)
-        nodes = fleet_owners(app) if self._is_fleet else tuple(node for node in owners(app) if not is_of_fleet(node))
+        nodes = tuple(fleet_owners(app) if self._is_fleet else (node for node in owners(app) if not is_of_fleet(node)))
         bindings = {binding.id: binding for node in nodes for binding in bindings_of(node) if binding.id}
         for group, title in key_groups(nodes).items():
             members = [binding for name, binding in bindings.items() if self._is_in(name, group)]
@@ -77,36 +77,40 @@ class HelpScreen(SubScreen):
         return join(((fit(f"  {keys}", 20), "key"), (fit(words, room), "plain"), (name, "dim")))
 
 
-def owners(app: type[DOMNode]) -> Iterable[type[DOMNode]]:
-    """Every class that declares keys that can be changed; `app` is the application's."""
+def screens_of(app: type[DOMNode]) -> list[tuple[type[DOMNode], ...]]:
+    """For each full screen, the classes that declare keys which work on it; `app` is the application's."""
     from gputui.ui.screens.attach.base import AttachScreen
     from gputui.ui.screens.attach.table import ATTACH_SCREENS
     from gputui.ui.screens.device import DeviceScreen
+    from gputui.ui.screens.fleet.screen import FleetScreen
     from gputui.ui.screens.overview import Overview
     from gputui.ui.screens.past import PastScreen
     from gputui.ui.screens.process import ProcessScreen
     from gputui.ui.screens.process_list import ProcessListScreen
-
-    attached = [entry.screen_class for entry in ATTACH_SCREENS.values()]
-    parts = [node for screen in attached for node in screen.PARTS_WITH_KEYS]
-    with_lists: list[type[DOMNode]] = [
-        *fleet_owners(app)[:-1],
-        ProcessListScreen,
-        Overview,
-        ProcessScreen,
-        DeviceScreen,
-        PastScreen,
-    ]
-    return (*with_lists, AttachScreen, *attached, *parts, SubScreen)
-
-
-def fleet_owners(app: type[DOMNode]) -> tuple[type[DOMNode], ...]:
-    """Those whose keys work on the screen of many machines, and on the screens on top of it."""
-    from gputui.ui.screens.fleet.screen import FleetScreen
     from gputui.ui.screens.table import TableScreen
     from gputui.ui.widgets.cursored import Cursored
 
-    return (app, Cursored, TableScreen, FleetScreen, SubScreen)
+    attached = [entry.screen_class for entry in ATTACH_SCREENS.values()]
+    own: list[tuple[type[DOMNode], ...]] = [
+        (TableScreen, FleetScreen),
+        (TableScreen, ProcessListScreen, Overview),
+        (ProcessScreen, SubScreen),
+        (DeviceScreen, SubScreen),
+        (PastScreen, SubScreen),
+    ]
+    own += [(AttachScreen, screen, *screen.PARTS_WITH_KEYS) for screen in attached]
+    return [(app, Cursored, *nodes) for nodes in own]
+
+
+def owners(app: type[DOMNode]) -> Iterable[type[DOMNode]]:
+    """Every class that declares keys that can be changed."""
+    nodes = dict.fromkeys(node for nodes in screens_of(app) for node in nodes if node is not SubScreen)
+    return (*nodes, SubScreen)
+
+
+def fleet_owners(app: type[DOMNode]) -> Iterable[type[DOMNode]]:
+    """Those whose keys work on the screen of many machines, and on the screens on top of it."""
+    return (*screens_of(app)[0], SubScreen)
 
 
 def is_of_fleet(node: type[DOMNode]) -> bool:
@@ -116,26 +120,10 @@ def is_of_fleet(node: type[DOMNode]) -> bool:
 
 def scopes(app: type[DOMNode]) -> list[frozenset[str]]:
     """For each full screen, the ids of all keys that work on it."""
-    from gputui.ui.screens.attach.base import AttachScreen
-    from gputui.ui.screens.attach.table import ATTACH_SCREENS
-    from gputui.ui.screens.device import DeviceScreen
-    from gputui.ui.screens.fleet.screen import FleetScreen
-    from gputui.ui.screens.overview import Overview
-    from gputui.ui.screens.past import PastScreen
-    from gputui.ui.screens.process import ProcessScreen
-    from gputui.ui.screens.process_list import ProcessListScreen
-    from gputui.ui.screens.table import TableScreen
-    from gputui.ui.widgets.cursored import Cursored
-
-    everywhere = (app, Cursored)
-    screens: list[tuple[type[DOMNode], ...]] = [(*everywhere, TableScreen, ProcessListScreen, Overview)]
-    screens += [(*everywhere, TableScreen, FleetScreen)]
-    screens += [(*everywhere, SubScreen, screen) for screen in (ProcessScreen, DeviceScreen, PastScreen)]
-    screens += [
-        (*everywhere, AttachScreen, entry.screen_class, *entry.screen_class.PARTS_WITH_KEYS)
-        for entry in ATTACH_SCREENS.values()
+    return [
+        frozenset(binding.id for node in nodes for binding in bindings_of(node) if binding.id)
+        for nodes in screens_of(app)
     ]
-    return [frozenset(binding.id for node in nodes for binding in bindings_of(node) if binding.id) for nodes in screens]
 
 
 def default_keys(app: type[DOMNode]) -> dict[str, frozenset[str]]:

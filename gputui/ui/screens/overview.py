@@ -19,6 +19,7 @@ from gputui.ui.bindings import (
     FINDINGS_BINDING,
     HIDDEN_COLLECTIVES_BINDING,
     HIDDEN_PAST_BINDING,
+    SIGNAL_BINDINGS,
     ZOOM_BINDING,
 )
 from gputui.ui.drawing.line import Line
@@ -63,19 +64,7 @@ class Overview(ProcessListScreen):
         *COPY_BINDINGS,
         ZOOM_BINDING,
         Binding("e", "environment", "Env", show=False, id="process.environment", tooltip="its environment variables"),
-        Binding("f9", "choose_signal", "Signal", id="signal.choose", tooltip="choose a signal"),
-        Binding(
-            "T", "signal('SIGTERM')", "Terminate", show=False, id="signal.term", tooltip="send SIGTERM: ask it to end"
-        ),
-        Binding("K", "signal('SIGKILL')", "Kill", show=False, id="signal.kill", tooltip="send SIGKILL: end it at once"),
-        Binding(
-            "I",
-            "signal('SIGINT')",
-            "Interrupt",
-            show=False,
-            id="signal.interrupt",
-            tooltip="send SIGINT, as Ctrl-C does",
-        ),
+        *SIGNAL_BINDINGS,
     ]
 
     def __init__(self) -> None:

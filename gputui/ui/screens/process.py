@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -12,7 +13,7 @@ from gputui.model.machine.process import Process, ProcessDetails
 from gputui.model.machine.secrets import mask_arguments
 from gputui.model.machine.snapshot import Attention
 from gputui.model.reading import value_of
-from gputui.ui.bindings import COPY_BINDINGS, HIDDEN_FINDINGS_BINDING
+from gputui.ui.bindings import COPY_BINDINGS, HIDDEN_FINDINGS_BINDING, SIGNAL_BINDINGS
 from gputui.ui.drawing.line import Line, text_of
 from gputui.ui.drawing.monitor.findings import draw_own_findings
 from gputui.ui.drawing.monitor.process_page import ENVIRONMENT, Shown, draw_process_page
@@ -39,17 +40,8 @@ class ProcessScreen(SubScreen):
         *COPY_BINDINGS,
         Binding("a", "attach", "Attach", id="process.attach", tooltip="show its PyTorch memory"),
         Binding("z", "zoom", "Zoom", id="graph.zoom", tooltip="seconds per cell of the graphs"),
-        Binding("T", "signal('SIGTERM')", "Terminate", id="signal.term", tooltip="send SIGTERM: ask it to end"),
-        Binding("K", "signal('SIGKILL')", "Kill", show=False, id="signal.kill", tooltip="send SIGKILL: end it at once"),
-        Binding(
-            "I",
-            "signal('SIGINT')",
-            "Interrupt",
-            show=False,
-            id="signal.interrupt",
-            tooltip="send SIGINT, as Ctrl-C does",
-        ),
-        Binding("f9", "choose_signal", "Signal", id="signal.choose", tooltip="choose a signal"),
+        replace(SIGNAL_BINDINGS[0], show=True),
+        *SIGNAL_BINDINGS[1:],
         HIDDEN_FINDINGS_BINDING,
     ]
 

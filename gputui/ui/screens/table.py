@@ -3,43 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar
 
 from textual import on
 from textual.binding import Binding, BindingType
 
+from gputui.explain.filtering import Fields, compared_fields, parse_filter
 from gputui.ui.dialogs.menu import Menu
 from gputui.ui.drawing.columns import Order
+from gputui.ui.drawing.fleet.rows import FleetView
+from gputui.ui.drawing.monitor.process_rows import View
 from gputui.ui.screens.base import MonitorScreen
 from gputui.ui.widgets.filter_line import FilterLine
 from gputui.ui.widgets.table import Table
 
 
-class Sorting(Protocol):
-    """The part of a view that these keys change."""
-
-    @property
-    def order(self) -> str:
-        """The name of an order."""
-        ...
-
-    @property
-    def is_reversed(self) -> bool:
-        """Whether it is turned round."""
-        ...
-
-    @property
-    def filter_text(self) -> str:
-        """The filter as it was typed."""
-        ...
-
-
 class TableScreen(MonitorScreen):
-    """A table, and a line for its filter. Subclasses say what its orders are, and keep its view."""
+    """A table, and a line for its filter. Subclasses say what its orders and fields are, and keep its view."""
 
     KEY_GROUPS: ClassVar[dict[str, str]] = {"processes": "Processes"}
 
     ORDERS: ClassVar[Sequence[Order]] = ()
+
+    FIELDS: ClassVar[Fields[Any]]
+    """What a filter can compare."""
+
+    NO_VALUE: ClassVar[str] = ""
+    """The hint about a field that no row has."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
@@ -62,26 +52,37 @@ class TableScreen(MonitorScreen):
     ]
 
     @property
-    def sorting(self) -> Sorting:
+    def view(self) -> View | FleetView:
         """How the table is sorted and filtered."""
         raise NotImplementedError
 
-    def sort_as(self, order: str, *, is_reversed: bool) -> None:
-        """Keep another order."""
+    def change_view(self, **parts: object) -> None:
+        """Keep another view, and draw it."""
+        raise NotImplementedError
+
+    def all_rows(self) -> Sequence[object]:
+        """The rows without a filter."""
         raise NotImplementedError
 
     def apply_filter(self, text: str) -> None:
         """Show only what matches; all for an empty text. Raises UsageError for a wrong filter."""
-        raise NotImplementedError
+        predicate = parse_filter(text, self.FIELDS)
+        self.monitor.state = self.monitor.state._replace(filter_text=text.strip())
+        self.change_view(predicate=predicate, filter_text=text.strip())
 
     def hint(self, text: str) -> str:
         """Which field of a valid filter no row has, "" for none. Raises UsageError for a wrong filter."""
-        raise NotImplementedError
+        parse_filter(text, self.FIELDS)
+        rows = self.all_rows()
+        for name in compared_fields(text, self.FIELDS):
+            if rows and all(self.FIELDS.by_name[name](row) is None for row in rows):
+                return self.NO_VALUE.format(name)
+        return ""
 
     @on(Table.HeadClicked)
     def _head_clicked(self, message: Table.HeadClicked) -> None:
         if any(order.name == message.column for order in self.ORDERS):
-            self._sort_by(message.column, is_reversed=message.column == self.sorting.order)
+            self._sort_by(message.column, is_reversed=message.column == self.view.order)
 
     def action_sort(self) -> None:
         """Ask for an order; `o` and its letter can be typed together."""
@@ -94,16 +95,14 @@ class TableScreen(MonitorScreen):
         self.app.push_screen(Menu("Sort by (capital letter: reversed)", choices), chosen)
 
     def _sort_by(self, name: str, *, is_reversed: bool) -> None:
-        old = self.sorting
-        self.sort_as(name, is_reversed=is_reversed and not (old.order == name and old.is_reversed))
-        self.update_from_monitor()
+        is_again = self.view.order == name and self.view.is_reversed
+        self.change_view(order=name, is_reversed=is_reversed and not is_again)
 
     def action_reverse(self) -> None:
-        self.sort_as(self.sorting.order, is_reversed=not self.sorting.is_reversed)
-        self.update_from_monitor()
+        self.change_view(is_reversed=not self.view.is_reversed)
 
     def action_filter(self) -> None:
-        self.query_one(FilterLine).open(self.sorting.filter_text)
+        self.query_one(FilterLine).open(self.view.filter_text)
 
     @on(FilterLine.Typed)
     def _filter_typed(self, message: FilterLine.Typed) -> None:

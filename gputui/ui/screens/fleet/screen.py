@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from gputui.explain.filtering import compared_fields, parse_filter
 from gputui.explain.fleet.missing import NOBODY
 from gputui.model.fleet.attention import FleetAttention
 from gputui.model.fleet.exporters import Exporter
@@ -45,6 +44,8 @@ class FleetScreen(TableScreen):
     KEY_GROUPS: ClassVar[dict[str, str]] = {"fleet": "Many machines"}
 
     ORDERS = FLEET_ORDERS
+    FIELDS = FLEET_FIELDS
+    NO_VALUE = "Nothing here has a value for {}: processes are known once their node is open."
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
@@ -131,25 +132,16 @@ class FleetScreen(TableScreen):
         self.monitor.attend()
 
     @property
-    def sorting(self) -> FleetView:
+    def view(self) -> FleetView:
         return self._view
 
-    def sort_as(self, order: str, *, is_reversed: bool) -> None:
-        self._view = self._view._replace(order=order, is_reversed=is_reversed)
-
-    def hint(self, text: str) -> str:
-        parse_filter(text, FLEET_FIELDS)
-        rows = fleet_rows(self._fleet, self._view._replace(predicate=None), self.monitor.appearance)
-        for name in compared_fields(text, FLEET_FIELDS):
-            if rows and all(FLEET_FIELDS.by_name[name](row) is None for row in rows):
-                return f"Nothing here has a value for {name}: processes are known once their node is open."
-        return ""
-
-    def apply_filter(self, text: str) -> None:
-        predicate = parse_filter(text, FLEET_FIELDS)
-        self._view = self._view._replace(predicate=predicate, filter_text=text.strip())
-        self.monitor.state = self.monitor.state._replace(filter_text=text.strip())
+    def change_view(self, **parts: object) -> None:
+        self._view = self._view._replace(**parts)  # type: ignore[arg-type]
         self.update_from_monitor()
+        self.monitor.attend()
+
+    def all_rows(self) -> Sequence[FleetRow]:
+        return fleet_rows(self._fleet, self._view._replace(predicate=None), self.monitor.appearance)
 
     def action_clear(self) -> None:
         """Clear the filter."""
@@ -158,13 +150,13 @@ class FleetScreen(TableScreen):
 
     def action_jobs(self) -> None:
         """Jobs in place of nodes, or nodes in place of jobs."""
-        self._change(is_by_job=not self._view.is_by_job)
+        self.change_view(is_by_job=not self._view.is_by_job)
 
     def action_fold(self) -> None:
         """Show or hide what lies below the row under the cursor."""
         row = self.query_one(FleetTable).current
         if row is not None and row.kind in FOLDS:
-            self._change(toggled=self._view.toggled ^ {row.key})
+            self.change_view(toggled=self._view.toggled ^ {row.key})
 
     def action_close(self) -> None:
         """Hide what lies below this row, or else go to the row that it lies below."""
@@ -173,16 +165,11 @@ class FleetScreen(TableScreen):
         if row is None:
             return
         if row.is_open:
-            self._change(toggled=self._view.toggled ^ {row.key})
+            self.change_view(toggled=self._view.toggled ^ {row.key})
             return
         above = [other for other in table.entries[: table.entries.index(row)] if other.depth < row.depth]
         if above:
             table.move_to(above[-1].key)
-
-    def _change(self, **parts: object) -> None:
-        self._view = self._view._replace(**parts)  # type: ignore[arg-type]
-        self.update_from_monitor()
-        self.monitor.attend()
 
     @on(Listing.Chosen)
     def _chosen(self, message: Listing.Chosen) -> None:
@@ -222,7 +209,7 @@ class FleetScreen(TableScreen):
     def show_node(self, place: Place) -> None:
         """Put the cursor on a node."""
         cluster = (RowKind.CLUSTER, place.cluster)
-        self._change(is_by_job=False, toggled=self._view.toggled - {cluster})
+        self.change_view(is_by_job=False, toggled=self._view.toggled - {cluster})
         self.query_one(FleetTable).move_to((RowKind.NODE, place))
 
     def _why_none(self, fleet: Fleet) -> str:
