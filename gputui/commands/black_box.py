@@ -96,7 +96,7 @@ def _top_holder(box: BlackBox, analysis: FailureAnalysis | None, likely: str = "
 
     With `likely`, the variable that is likely to hold memory without a name stands for it, after this word.
     """
-    device = next((one for one in box.moment.devices if one.index == box.failure.device), None)
+    device = box.moment.device(box.failure.device)
     answer = device and verdict(box.moment, device, looks=[look_holders(box.moment, device)])
     if answer and answer.holders:
         largest = answer.holders[0].holder

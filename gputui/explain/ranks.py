@@ -141,7 +141,5 @@ def _modules(holder: Holder, rank: Rank, ranks: Sequence[Rank]) -> str:
 
 
 def _by_module(layout: DeviceLayout) -> Counter[str]:
-    members = (
-        (blocker.owner, blocker.block.size_bytes) for segment in layout.release.segments for blocker in segment.blockers
-    )
+    members = ((blocker.owner, blocker.block.size_bytes) for blocker in layout.blockers)
     return Counter({module: sum(sizes.values()) for module, sizes in bytes_by_module(members).items()})

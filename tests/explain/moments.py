@@ -16,8 +16,6 @@ from gputui.model.attached.moment import HostMoment, TargetMoment
 from gputui.model.attached.target import Cost, Greeting, Look, Mark, TorchDevice
 from gputui.model.attached.tensors import Category, Container, Inventory, Keeper, Storage
 from gputui.model.attached.timeline import Timeline
-from gputui.model.machine.process import Workers
-from gputui.model.reading import NOT_READ, Reading
 from gputui.units import MIB
 from tests.explain.maps import BASE, layout, segment, statistics
 
@@ -122,20 +120,14 @@ class Story:
     """Moments, of which the last is the one to explain."""
 
     moments: tuple[TargetMoment, ...]
-    workers: Workers | None = None
-    utilization_percent: Reading[float] = NOT_READ
 
     def findings(self) -> dict[str, Finding]:
         timeline = Timeline(*sorted(self.moments, key=lambda one: one.time))
-        result = findings(
-            self.moments[-1], 0, timeline,
-            workers=self.workers, utilization_percent=self.utilization_percent,
-        )  # fmt: skip
-        return {finding.kind: finding for finding in result}
+        return {finding.kind: finding for finding in findings(self.moments[-1], 0, timeline)}
 
 
-def story(*moments: TargetMoment, **keywords) -> Story:
-    return Story(moments, **keywords)
+def story(*moments: TargetMoment) -> Story:
+    return Story(moments)
 
 
 def key_value_cache(mib: float, shape: tuple[int, ...]) -> TargetMoment:

@@ -7,16 +7,12 @@ training loops; `outside`: memory beside PyTorch's. `relevance` says which findi
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from gputui.explain.advice.relevance import relevant
 from gputui.explain.advice.rules import RULES
 from gputui.explain.advice.situation import situation_of
 from gputui.model.attached.finding import Finding
 from gputui.model.attached.moment import DeviceMoment, TargetMoment
 from gputui.model.attached.timeline import Timeline
-from gputui.model.machine.process import Workers
-from gputui.model.reading import NOT_READ, Reading
 from gputui.model.weight import Weight
 
 _ORDER = tuple(Weight)
@@ -24,40 +20,17 @@ _ORDER = tuple(Weight)
 
 def findings_of(moment: TargetMoment, timeline: Timeline | None = None) -> tuple[tuple[DeviceMoment, Finding], ...]:
     """The findings about each device on which the process holds memory, problems of any device first."""
-    device_findings = [
-        (
-            device,
-            findings(
-                moment,
-                device.index,
-                timeline,
-                workers=moment.host.workers,
-                utilization_percent=device.driver.utilization_percent,
-            ),
-        )
-        for device in moment.held_devices
-    ]
-    pairs = [(device, finding) for device, some in device_findings for finding in some]
+    pairs = [(device, one) for device in moment.held_devices for one in findings(moment, device.index, timeline)]
     return tuple(sorted(pairs, key=lambda pair: _ORDER.index(pair[1].weight)))
 
 
-def findings(
-    moment: TargetMoment,
-    device: int,
-    timeline: Timeline | None = None,
-    *,
-    workers: Workers | None = None,
-    utilization_percent: Reading[float] = NOT_READ,
-) -> tuple[Finding, ...]:
+def findings(moment: TargetMoment, device: int, timeline: Timeline | None = None) -> tuple[Finding, ...]:
     """The findings about a device (PyTorch's index) at a moment, problems first.
 
-    `timeline` is the process's; what came after `moment` is left out. `workers` and `utilization_percent` are what the
-    monitor reads of the process and of the physical device.
+    `timeline` is the process's; what came after `moment` is left out.
     """
-    device_moment = next((candidate for candidate in moment.devices if candidate.index == device), None)
+    device_moment = moment.device(device)
     if device_moment is None:
         return ()
-    situation = replace(
-        situation_of(moment, device_moment, timeline), workers=workers, utilization_percent=utilization_percent
-    )
+    situation = situation_of(moment, device_moment, timeline)
     return relevant((finding for rule in RULES if (finding := rule.find(situation)) is not None), situation)

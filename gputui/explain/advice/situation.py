@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from gputui.explain.advice.thresholds import FULL_SHARE, IDLE_S, LOOKS_AT_MOST, WINDOW_S
 from gputui.model.attached.counters import Counted, Counters
 from gputui.model.attached.moment import DeviceLayout, DeviceMoment, TargetMoment
 from gputui.model.attached.tensors import Category, Inventory
 from gputui.model.attached.timeline import Timeline
-from gputui.model.machine.process import Workers
-from gputui.model.reading import NOT_READ, Reading, value_of
+from gputui.model.reading import value_of
 
 STANDS_STILL = "The program stands still now: it has neither allocated nor freed memory for some seconds."
 """Said of an idle program."""
@@ -33,7 +32,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """`counters` are those until the moment; `looks` and `bare_looks` are oldest first; `workers` load its data.
+    """`counters` are those until the moment; `looks` and `bare_looks` are oldest first.
 
     Bare looks had no time for the tensors: their blocks have owners from an earlier look, or none, so they cannot be
     compared with the other looks.
@@ -44,8 +43,6 @@ class Situation:
     counters: Counters
     looks: tuple[Seen, ...]
     bare_looks: tuple[Seen, ...] = ()
-    workers: Workers | None = None
-    utilization_percent: Reading[float] = field(default=NOT_READ)
 
     @property
     def window(self) -> tuple[Counted, ...]:
@@ -89,7 +86,7 @@ def _looks(moments: Sequence[TargetMoment], device: int) -> list[Seen]:
     for moment in moments:
         for shown in moment.devices:
             if shown.index == device and shown.layout is not None:
-                layouts[moment.look_time] = (shown.layout, moment.look.inventory if moment.look else None)
+                layouts[moment.look_time] = (shown.layout, moment.inventory)
     return [Seen(at, layout, inventory) for at, (layout, inventory) in layouts.items()]
 
 
@@ -107,9 +104,4 @@ def saved_bytes(layout: DeviceLayout) -> int:
     """What the autograd graph saved for a backward pass that has not run yet."""
     if not category_bytes(layout, Category.ACTIVATION):
         return 0
-    return sum(
-        blocker.block.size_bytes
-        for segment in layout.release.segments
-        for blocker in segment.blockers
-        if blocker.owner.saved_by
-    )
+    return sum(blocker.block.size_bytes for blocker in layout.blockers if blocker.owner.saved_by)

@@ -88,14 +88,7 @@ class Answers:
         return before.findings
 
     def _evaluated(self, before: Standings, moment: TargetMoment, index: int, timeline: Timeline) -> Standings:
-        utilization = next((d.driver.utilization_percent for d in moment.devices if d.index == index), None)
-        results = findings(
-            moment,
-            index,
-            timeline,
-            workers=moment.host.workers,
-            **({} if utilization is None else {"utilization_percent": utilization}),
-        )
+        results = findings(moment, index, timeline)
         standings = after(before, results, moment.time, moment.look_time, is_last=moment.ended is not None)
         self._standings[moment.time, index] = standings
         _forget(self._standings)
@@ -105,7 +98,7 @@ class Answers:
         """The holders of the looks so far, each look once, oldest first."""
         looks = {}
         for other in (*timeline.looks(moment.time)[-LOOKS_COMPARED:], moment):
-            shown = next((d for d in other.devices if d.index == device.index and d.layout), None)
+            shown = other.device(device.index)
             if shown is None or shown.layout is None:
                 continue
             key = (other.look_time, device.index)

@@ -20,7 +20,7 @@ from gputui.model.attached.counters import Counters
 from gputui.model.attached.finding import Finding
 from gputui.model.attached.moment import DeviceMoment, TargetMoment
 from gputui.model.attached.target import Recorder
-from gputui.model.attached.tensors import Category, Container
+from gputui.model.attached.tensors import Category
 from gputui.model.reading import Absent, value_of
 from gputui.model.weight import Weight
 from gputui.units import format_bytes, format_clock
@@ -163,25 +163,19 @@ _FACT = Weight.FACT
 _RANK = tuple(Weight)
 
 
-def containers_in(moment: TargetMoment) -> tuple[Container, ...]:
-    """The containers that a moment's look found."""
-    inventory = moment.look.inventory if moment.look else None
-    return inventory.containers if inventory else ()
-
-
 def look_holders(moment: TargetMoment, device: DeviceMoment) -> LookHolders:
     """The holders of a moment's look."""
-    holders = holders_of(device.layout, containers_in(moment)) if device.layout else ()
+    holders = holders_of(device.layout, moment.containers) if device.layout else ()
     return moment.look_time, holders
 
 
 def holders_at_top(moment: TargetMoment, device: DeviceMoment) -> tuple[Holder, ...]:
     """All holders at the time of the look near the top of a step; () where there is none."""
     shown = at_top(moment)
-    there = next((other for other in shown.devices if other.index == device.index), None) if shown else None
+    there = shown.device(device.index) if shown else None
     if shown is None or there is None or there.layout is None:
         return ()
-    return device_holders(there, holders_of(there.layout, containers_in(shown)))
+    return device_holders(there, holders_of(there.layout, shown.containers))
 
 
 def _still(moment: TargetMoment, counters: Counters | None, need: Need | None) -> str:

@@ -45,7 +45,7 @@ def attach_document(
     host = {
         "rss_bytes": _read(moment.host.rss_bytes, "Resident memory of the process", notes),
         "pinned_bytes": _read(moment.host.pinned_bytes, "Pinned host memory", notes),
-        "cpu_tensor_bytes": _cpu_tensor_bytes(look.inventory if look else None),
+        "cpu_tensor_bytes": _cpu_tensor_bytes(moment.inventory),
     }
     devices = [_device(device, moment, notes) for device in moment.held_devices]
     findings = findings_of(moment, timeline)

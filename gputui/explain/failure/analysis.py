@@ -27,7 +27,7 @@ def analysis_of(moment: TargetMoment) -> FailureAnalysis | None:
     failure = moment.failure
     if failure is None:
         return None
-    device = next((candidate for candidate in moment.devices if candidate.index == failure.device), None)
+    device = moment.device(failure.device)
     phase = phase_of(failure)
     own = [site for site in failure.stack if not is_of_library(site)]
     place = next((site for site in failure.stack if not is_of_torch(site)), None)

@@ -59,10 +59,9 @@ class Case:
     def growing(self) -> tuple[Container, int] | None:
         """The container whose elements keep most in autograd graphs, with these bytes; none of the running pass."""
         functions = running_functions(self.failure)
-        inventory = self.moment.look.inventory if self.moment.look else None
         sizes = [
             (container, self._kept_in(container))
-            for container in (inventory.containers if inventory else ())
+            for container in self.moment.containers
             if container.graphs and container.elements >= ELEMENTS and not is_in(functions, container.where)
         ]
         return max(sizes, key=lambda pair: pair[1], default=None)
@@ -77,7 +76,7 @@ class Case:
 
     def _kept_in(self, container: Container) -> int:
         start = f"{container.name}["
-        inventory = self.moment.look.inventory if self.moment.look else None
+        inventory = self.moment.inventory
         return sum(
             storage.size_bytes
             for storage in (inventory.storages if inventory else ())

@@ -95,7 +95,7 @@ def _holders(moment: TargetMoment, analysis: FailureAnalysis) -> Section:
     whole = analysis.reserved_bytes
     unnamed = sum(holder.bytes for holder in analysis.parts if holder.name == Category.UNATTRIBUTED.words)
     is_notable = unnamed >= NOTABLE_SHARE * whole
-    inventory = moment.look.inventory if moment.look else None
+    inventory = moment.inventory
     sentences: tuple[str, ...] = ()
     if is_notable and inventory is not None and not inventory.is_complete:
         sentences = (NO_TIME.format(blocks=f"{analysis.unnamed_blocks:,}"),)

@@ -113,10 +113,9 @@ def _most_words(need: Need, top: DeviceLayout, now: DeviceLayout | None) -> str:
 def activations_by_module(layout: DeviceLayout) -> dict[str, int]:
     """The bytes of activations by the module that has saved them; "" for those of no module."""
     sums: Counter[str] = Counter()
-    for segment in layout.release.segments:
-        for blocker in segment.blockers:
-            if blocker.owner.category is Category.ACTIVATION:
-                sums[module_of(blocker.owner)] += blocker.block.size_bytes
+    for blocker in layout.blockers:
+        if blocker.owner.category is Category.ACTIVATION:
+            sums[module_of(blocker.owner)] += blocker.block.size_bytes
     return dict(sums)
 
 

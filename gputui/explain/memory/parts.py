@@ -124,10 +124,9 @@ def _layout_parts(device: DeviceMoment, layout: DeviceLayout) -> list[Part]:
 
 def _rounding_by_category(layout: DeviceLayout) -> dict[Category, int]:
     rounding: dict[Category, int] = {}
-    for segment in layout.release.segments:
-        for blocker in segment.blockers:
-            added = blocker.block.size_bytes - blocker.block.requested_bytes
-            rounding[blocker.owner.category] = rounding.get(blocker.owner.category, 0) + added
+    for blocker in layout.blockers:
+        added = blocker.block.size_bytes - blocker.block.requested_bytes
+        rounding[blocker.owner.category] = rounding.get(blocker.owner.category, 0) + added
     return rounding
 
 

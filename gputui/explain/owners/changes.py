@@ -36,11 +36,7 @@ def changes(before: DeviceMoment, after: DeviceMoment) -> Changes:
 
 
 def _owners(layout: DeviceLayout) -> dict[BlockKey, Owner]:
-    return {
-        (blocker.block.address, blocker.block.size_bytes): blocker.owner
-        for segment in layout.release.segments
-        for blocker in segment.blockers
-    }
+    return {(blocker.block.address, blocker.block.size_bytes): blocker.owner for blocker in layout.blockers}
 
 
 def _is_same(owner: Owner, earlier: Owner | None) -> bool:

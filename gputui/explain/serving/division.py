@@ -116,7 +116,7 @@ def _storages(moment: TargetMoment, device: DeviceMoment) -> Sequence[Storage]:
     """The tensors of the newest look that had time for them."""
     if device.layout is not None:
         return device.layout.storages
-    inventory = moment.look.inventory if moment.look else None
+    inventory = moment.inventory
     return [storage for storage in inventory.storages if storage.device == device.index] if inventory else []
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from gputui.model.attached.allocator import AllocatorSettings, AllocatorStatistics
-from gputui.model.attached.analysis import Bridge, DriverFacts, Outcome, Owner, Release, Room, TensorGroup
+from gputui.model.attached.analysis import Blocker, Bridge, DriverFacts, Outcome, Owner, Release, Room, TensorGroup
 from gputui.model.attached.failure import Failure
 from gputui.model.attached.serving import Serving
 from gputui.model.attached.target import ActionName, Cost, Disconnect, Garbage, Greeting, Look, Mark, Recorder, Swing
-from gputui.model.attached.tensors import Category, Storage
+from gputui.model.attached.tensors import Category, Container, Inventory, Storage
 from gputui.model.attached.trace import RecordedTraces, Trace
 from gputui.model.machine.process import Workers
 from gputui.model.reading import NOT_READ, Absent, Problem, Reading, value_of
@@ -38,6 +38,11 @@ class DeviceLayout:
     names_time: float = 0.0
     is_searched: bool = True
     """Whether nothing leads to the blocks without a name, as far as looks can tell."""
+
+    @property
+    def blockers(self) -> Iterator[Blocker]:
+        """Every live block with its owner."""
+        return (blocker for segment in self.release.segments for blocker in segment.blockers)
 
     @property
     def not_yet_bytes(self) -> int:
@@ -159,6 +164,20 @@ class TargetMoment:
         return f"{self.node}:{self.pid}" if self.node else str(self.pid)
 
     @property
+    def inventory(self) -> Inventory | None:
+        """The tensors of the look."""
+        return self.look.inventory if self.look else None
+
+    @property
+    def containers(self) -> tuple[Container, ...]:
+        """The containers of tensors that the look found."""
+        return self.inventory.containers if self.inventory else ()
+
+    def device(self, index: int) -> DeviceMoment | None:
+        """The device with PyTorch's index."""
+        return next((device for device in self.devices if device.index == index), None)
+
+    @property
     def used_devices(self) -> tuple[DeviceMoment, ...]:
         """The devices on which PyTorch has ever reserved memory (a rank sees all and uses one), or else the first."""
         used = tuple(device for device in self.devices if device.statistics.peak_reserved_bytes)
@@ -167,8 +186,7 @@ class TargetMoment:
     @property
     def held_devices(self) -> tuple[DeviceMoment, ...]:
         """The devices on which the process holds memory, in PyTorch or outside it, or has run out of memory."""
-        inventory = self.look.inventory if self.look else None
-        with_tensors = {storage.device for storage in inventory.storages} if inventory else set()
+        with_tensors = {storage.device for storage in self.inventory.storages} if self.inventory else set()
         return tuple(
             device
             for device in self.devices

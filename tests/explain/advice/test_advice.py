@@ -105,7 +105,10 @@ def adam(mib: float, states=("exp_avg", "exp_avg_sq"), dtype: str = "float32", b
 
 def loading(count: int, cpu: float, utilization: float):
     workers = Workers(count, cpu, 0, is_proportional=True)
-    return story(moment(), workers=workers, utilization_percent=utilization)
+    made = moment()
+    (device,) = made.devices
+    busy = replace(device, driver=replace(device.driver, utilization_percent=utilization))
+    return story(replace(made, devices=(busy,), host=replace(made.host, workers=workers)))
 
 
 def kept_alive(keeper: Keeper, *names: str, mib: float = 100, category: Category = X, beside=()):

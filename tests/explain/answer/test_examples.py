@@ -8,7 +8,6 @@ import pytest
 
 from gputui.explain.advice.held.holders import device_holders, holders_of
 from gputui.explain.answer.answers import Answer, Answers
-from gputui.explain.answer.verdict import containers_in
 from gputui.explain.memory.parts import OUTER, TENSORS_SINCE, parts_of
 from gputui.model.attached.moment import DeviceMoment, TargetMoment
 from gputui.model.attached.timeline import Timeline
@@ -49,7 +48,7 @@ def wrong_sums(moment: TargetMoment, device: DeviceMoment) -> list[str]:
     parts = parts_of(device)
     inside = sum(part.bytes for part in parts if part.key not in OUTER)
     held = sum(part.bytes for part in parts if part.key == "outside") + counters.reserved_bytes
-    of_look = holders_of(device.layout, containers_in(moment)) if device.layout else ()
+    of_look = holders_of(device.layout, moment.containers) if device.layout else ()
     sums = {
         "memory": (inside, counters.reserved_bytes),
         "why": (sum(holder.bytes for holder in device_holders(device, of_look)), held),

@@ -112,8 +112,8 @@ def churn(situation: Situation) -> Finding | None:
         f"In {span_s:.0f} s PyTorch returned {counted(freed, 'segment')} and allocated {taken:,}, although the device"
         " was not full (num_alloc_retries did not rise): the program needs again what it has just returned."
     )
-    look = situation.moment.look
-    callers = look.inventory.empties if look and look.inventory else ()
+    inventory = situation.moment.inventory
+    callers = inventory.empties if inventory else ()
     rates = f"{freed / span_s:.0f} segments a second go back to the driver, and {taken / span_s:.0f} are allocated"
     return Finding(
         kind="churn",

@@ -94,9 +94,7 @@ def weight_copy(situation: Situation) -> Finding | None:
 
 def _assigned_at(situation: Situation, name: str) -> str:
     """The line that made or filled the collection."""
-    look = situation.moment.look
-    containers = look.inventory.containers if look and look.inventory else ()
-    return next((container.grown_at for container in containers if family(container.name) == name), "")
+    return next((container.grown_at for container in situation.moment.containers if family(container.name) == name), "")
 
 
 def _finding(

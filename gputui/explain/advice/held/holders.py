@@ -95,16 +95,15 @@ def holders_of(layout: DeviceLayout, containers: Iterable[Container] = ()) -> tu
     """Who holds the live blocks of a look, the largest first; they add up to its allocated bytes."""
     by_name = {container.name: container for container in containers}
     groups: dict[HolderKey, _Group] = {}
-    for segment in layout.release.segments:
-        for blocker in segment.blockers:
-            owner, block = blocker.owner, blocker.block
-            key, name = _holder_of(owner, by_name)
-            if key == NAMELESS and not layout.is_searched:
-                name = SO_FAR
-            group = groups.setdefault(key, _Group(name))
-            group.bytes += block.size_bytes
-            group.blocks.append((block.size_bytes, block.address))
-            _describe(group, owner, block.size_bytes)
+    for blocker in layout.blockers:
+        owner, block = blocker.owner, blocker.block
+        key, name = _holder_of(owner, by_name)
+        if key == NAMELESS and not layout.is_searched:
+            name = SO_FAR
+        group = groups.setdefault(key, _Group(name))
+        group.bytes += block.size_bytes
+        group.blocks.append((block.size_bytes, block.address))
+        _describe(group, owner, block.size_bytes)
     holders = [_holder(key, group, by_name) for key, group in groups.items()]
     return tuple(sorted(holders, key=lambda holder: (-holder.bytes, holder.name)))
 

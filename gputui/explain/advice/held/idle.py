@@ -42,7 +42,7 @@ def kept_graph(situation: Situation) -> Finding | None:
 
 def container_tensors(situation: Situation) -> Finding | None:
     """A collection of tensors that stays on the device."""
-    containers = {container.name: container for container in _containers(situation)}
+    containers = {container.name: container for container in situation.moment.containers}
     for holder in _lasting(situation):
         container = containers.get(holder.name)
         own = holder.bytes - _saved_bytes(situation, holder)
@@ -69,7 +69,7 @@ def _lasting(situation: Situation) -> list[Holder]:
     layout = situation.device.layout
     if layout is None or layout.names_time != situation.moment.look_time:
         return []
-    variables = [h for h in _holders(layout, _containers(situation)) if h.key[0] == "variable"]
+    variables = [h for h in _holders(layout, situation.moment.containers) if h.key[0] == "variable"]
     large = [holder for holder in variables if holder.bytes >= _least(situation)]
     if situation.is_idle or not large:
         return large
@@ -95,23 +95,13 @@ def _holders(layout: DeviceLayout, containers: Sequence[Container]) -> Sequence[
 
 def _saved_bytes(situation: Situation, holder: Holder) -> int:
     """How much of a holder's memory is saved by its graph."""
-    layout = situation.device.layout
-    addresses = set(holder.addresses)
-    return sum(
-        blocker.block.size_bytes
-        for segment in (layout.release.segments if layout else ())
-        for blocker in segment.blockers
-        if blocker.owner.saved_by and blocker.block.address in addresses
-    )
+    layout, addresses = situation.device.layout, set(holder.addresses)
+    blockers = layout.blockers if layout else ()
+    return sum(b.block.size_bytes for b in blockers if b.owner.saved_by and b.block.address in addresses)
 
 
 def _least(situation: Situation) -> float:
     return max(PART_BYTES, KEPT_SHARE * situation.device.statistics.allocated_bytes)
-
-
-def _containers(situation: Situation) -> Sequence[Container]:
-    look = situation.moment.look
-    return look.inventory.containers if look and look.inventory else ()
 
 
 def _limit(container: Container) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from gputui.explain.advice.situation import Situation
@@ -151,8 +151,8 @@ def kept_by_gradient_graph(situation: Situation) -> Finding | None:
     blockers = _kept(situation, (Keeper.GRADIENT_GRAPH,))
     if not blockers:
         return None
-    look = situation.moment.look
-    calls = look.inventory.creates_graph if look and look.inventory else ()
+    inventory = situation.moment.inventory
+    calls = inventory.creates_graph if inventory else ()
     lines = f" ({calls[0]})" if len(calls) == 1 else ""
     finding = _finding(
         "kept_by_gradient_graph",
@@ -204,17 +204,17 @@ def _break_cycle(closed_by: str) -> str:
 
 def _kept(situation: Situation, keepers: Sequence[Keeper]) -> list[Blocker]:
     """The blocks that these keep alive, the largest first; [] if they are too few to matter."""
-    layout = situation.device.layout
-    segments = layout.release.segments if layout else ()
-    kept = [blocker for segment in segments for blocker in segment.blockers if blocker.owner.keeper in keepers]
-    return sorted(kept, key=lambda blocker: -blocker.block.size_bytes) if _bytes(kept) >= PART_BYTES else []
+    return _largest_first(situation, lambda blocker: blocker.owner.keeper in keepers)
 
 
 def _at(situation: Situation, addresses: frozenset[int]) -> list[Blocker]:
     """The blocks at these addresses, the largest first; [] if they are too few to matter."""
+    return _largest_first(situation, lambda blocker: blocker.block.address in addresses)
+
+
+def _largest_first(situation: Situation, is_meant: Callable[[Blocker], bool]) -> list[Blocker]:
     layout = situation.device.layout
-    segments = layout.release.segments if layout else ()
-    found = [blocker for segment in segments for blocker in segment.blockers if blocker.block.address in addresses]
+    found = list(filter(is_meant, layout.blockers)) if layout else []
     return sorted(found, key=lambda blocker: -blocker.block.size_bytes) if _bytes(found) >= PART_BYTES else []
 
 

@@ -19,11 +19,10 @@ OF_VARIABLES = frozenset({Category.ACTIVATION, Category.KV_CACHE, Category.OTHER
 
 def small_views(situation: Situation) -> Finding | None:
     """The variable that keeps most through tensors that show little of it."""
-    layout, look = situation.device.layout, situation.moment.look
+    layout = situation.device.layout
     if layout is None:
         return None
-    containers = look.inventory.containers if look and look.inventory else ()
-    by_name = {container.name: container for container in containers}
+    by_name = {container.name: container for container in situation.moment.containers}
     variables: dict[str, list[Storage]] = defaultdict(list)
     for storage in layout.storages:
         is_of_variable = storage.category in OF_VARIABLES and storage.keeper is Keeper.NONE and not storage.saved_by

@@ -164,7 +164,7 @@ def _is_tight(situation: Situation) -> bool:
 
 def one_worker(situation: Situation) -> Finding | None:
     """The device waits for the only DataLoader worker."""
-    workers, utilization = situation.workers, situation.utilization_percent
+    workers, utilization = situation.moment.host.workers, situation.device.driver.utilization_percent
     if workers is None or isinstance(utilization, Absent):
         return None
     if workers.count != 1 or workers.cpu_percent < BUSY_CPU_PERCENT or utilization >= IDLE_PERCENT:
@@ -194,9 +194,8 @@ def _since_there_were(category: Category, looks: Sequence[Seen]) -> Sequence[See
 
 def _addresses(layout: DeviceLayout, category: Category) -> tuple[int, ...]:
     """The blocks of a category, the largest first."""
-    blocks = [(blocker.block, blocker.owner) for segment in layout.release.segments for blocker in segment.blockers]
-    members = sorted((block for block, owner in blocks if owner.category is category), key=lambda b: -b.size_bytes)
-    return tuple(block.address for block in members)
+    members = [blocker.block for blocker in layout.blockers if blocker.owner.category is category]
+    return tuple(block.address for block in sorted(members, key=lambda block: -block.size_bytes))
 
 
 def _states(layout: DeviceLayout) -> tuple[Counter[str], Counter[str]]:

@@ -104,4 +104,4 @@ class ChangesScreen(AttachScreen):
 
     def _device_of(self, moment: TargetMoment) -> DeviceMoment | None:
         index = self.device.index if self.device else None
-        return next((device for device in moment.devices if device.index == index), None)
+        return None if index is None else moment.device(index)
