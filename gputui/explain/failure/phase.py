@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise, takewhile
 
-from gputui.explain.owners.names import place
+from gputui.explain.owners.labels import label_of
 from gputui.model.attached.allocator import CallSite
 from gputui.model.attached.failure import Failure, Phase
 from gputui.model.attached.target import Look
@@ -77,7 +77,6 @@ def _is_of_forward(site: CallSite) -> bool:
     return is_call or site.function == "forward"
 
 
-_PLACE = re.compile(r"([^:]+):[\d, ]+ in (.+)")
 Functions = frozenset[tuple[str, str]]
 """Names of files without their folders, each with that of a function."""
 
@@ -87,10 +86,10 @@ def running_functions(failure: Failure) -> Functions:
     return frozenset((site.file.rpartition("/")[2], site.function) for site in running_pass(failure))
 
 
-def is_in(functions: Functions, where: str) -> bool:
-    """Whether "model.py:12, 15 in forward" is one of these functions."""
-    found = _PLACE.fullmatch(where)
-    return found is not None and (found[1], found[2]) in functions
+def is_of(functions: Functions, name: str) -> bool:
+    """Whether it names a variable of one of these functions, which no exception keeps."""
+    label = label_of(name)
+    return not label.exception and label.function in functions
 
 
 def as_activations(look: Look, failure: Failure) -> Look:
@@ -100,6 +99,6 @@ def as_activations(look: Look, failure: Failure) -> Look:
         return look
 
     def settled(storage: Storage) -> Storage:
-        return replace(storage, kept_by="") if is_in(functions, place(storage.kept_by)) else storage
+        return replace(storage, kept_by="") if is_of(functions, storage.kept_by) else storage
 
     return replace(look, inventory=replace(look.inventory, storages=tuple(map(settled, look.inventory.storages))))

@@ -9,9 +9,10 @@ from typing import NamedTuple
 from gputui.explain.advice.allocator.expandable import caution, setting
 from gputui.explain.advice.held.keepers import EXCEPTIONS
 from gputui.explain.advice.thresholds import PART_BYTES
-from gputui.explain.failure.phase import is_in, running_functions
+from gputui.explain.failure.phase import is_of, running_functions
 from gputui.explain.owners.families import bytes_of, families
-from gputui.explain.owners.names import family, listed, place, singular
+from gputui.explain.owners.labels import label_of
+from gputui.explain.owners.names import family, listed, singular
 from gputui.model.attached.analysis import Owner
 from gputui.model.attached.failure import Failure, Phase, Remedy
 from gputui.model.attached.moment import DeviceMoment, TargetMoment
@@ -62,7 +63,7 @@ class Case:
         sizes = [
             (container, self._kept_in(container))
             for container in self.moment.containers
-            if container.graphs and container.elements >= ELEMENTS and not is_in(functions, container.where)
+            if container.graphs and container.elements >= ELEMENTS and not is_of(functions, container.where)
         ]
         return max(sizes, key=lambda pair: pair[1], default=None)
 
@@ -120,7 +121,7 @@ def _assigned_again(case: Case) -> list[tuple[Owner, int]]:
     return [
         (owner, size_bytes)
         for owner, size_bytes in case.members
-        if size_bytes == case.failure.requested_bytes and place(owner.name) in sites
+        if size_bytes == case.failure.requested_bytes and label_of(owner.name).place in sites
     ]
 
 
@@ -128,7 +129,7 @@ def _others_in_variables(case: Case) -> list[tuple[Owner, int]]:
     """The tensors of no other kind that are not those of the running pass."""
     functions = running_functions(case.failure)
     others = [member for member in case.members if member[0].category is Category.OTHER]
-    return [(owner, size_bytes) for owner, size_bytes in others if not is_in(functions, place(owner.name))]
+    return [(owner, size_bytes) for owner, size_bytes in others if not is_of(functions, owner.name)]
 
 
 def _variables(case: Case) -> int:
@@ -182,8 +183,8 @@ def _batch_words(case: Case) -> dict[str, str]:
 
 
 def _checkpoints(case: Case) -> int:
-    is_in_step = case.phase in (Phase.FORWARD, Phase.BACKWARD)
-    return case.category(Category.ACTIVATION) if is_in_step else 0
+    is_of_step = case.phase in (Phase.FORWARD, Phase.BACKWARD)
+    return case.category(Category.ACTIVATION) if is_of_step else 0
 
 
 RULES = (

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
 
+from gputui.explain.owners.labels import label_of
 from gputui.model.attached.analysis import Owner
 from gputui.model.attached.tensors import Category
 
@@ -21,7 +22,6 @@ ALIKE = 3
 """So many keys of one dictionary, or attributes of one object, are named together."""
 _STEPS = re.compile(r"\['(\w+)'\]|\[[^\]]*\]|([^\W\d]\w*)")
 """A key that is a word, or a word; of other keys nothing."""
-_PLACE = re.compile(r" \([^()]*\)$")
 
 UNKNOWN = "blocks without a known owner"
 UNNAMED = "unnamed "
@@ -40,7 +40,7 @@ def name_of(owner: Owner) -> str:
 
 def family(name: str) -> str:
     """`losses[3] (train.py:23 in step)` and `losses[4] (...)` are `losses[*]`; `model.0.bias` is `model.*.bias`."""
-    return _LAYER.sub(".*", _INDEX.sub("[*]", _PLACE.sub("", name)))
+    return _LAYER.sub(".*", _INDEX.sub("[*]", label_of(name).path))
 
 
 def patterns(names: Iterable[str], *, folds_attributes: bool = False) -> dict[str, str]:
@@ -81,12 +81,6 @@ def singular(name: str) -> str:
         if step.endswith("s") and not step.endswith("ss") and len(step) > 2:
             return step[:-1]
     return "tensor"
-
-
-def place(name: str) -> str:
-    """`train.py:23 in step` for `losses[3] (train.py:23 in step)`; "" for a name without a place."""
-    note = _PLACE.search(name)
-    return note[0][2:-1] if note else ""
 
 
 def listed(names: Iterable[str]) -> str:

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
+from gputui.explain.owners.labels import label_of
 from gputui.explain.owners.tensor_paths import in_order, module_of
 from gputui.model.attached.allocator import AllocatorMap, Block, BlockState, CallSite
 from gputui.model.attached.analysis import Owner, TensorGroup
@@ -66,8 +67,8 @@ def _by_site(site: CallSite | None) -> Owner:
 
 def keeper_address(layout: DeviceLayout, owner: Owner) -> int | None:
     """The block of the tensor whose graph keeps an owner's storage; None if it is not on this device."""
-    variable = owner.kept_by.partition(" (")[0]
-    named = (address for address, other in layout.owners.items() if other.name.partition(" (")[0] == variable)
+    variable = label_of(owner.kept_by).path
+    named = (address for address, other in layout.owners.items() if label_of(other.name).path == variable)
     return next(named, None)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from gputui.explain.owners.labels import label_of
 from gputui.model.attached.analysis import Owner
 from gputui.model.attached.tensors import Category
 
@@ -22,9 +23,7 @@ _ARGUMENT = re.compile(r"(?P<argument>\w+) of (?P<operation>\w+)")
 _LINE = re.compile(rf"{_LINES} in ")
 _PIECE = re.compile(r"\[(?P<index>-?\d+|'[^']*'|\"[^\"]*\")\]|\[(?P<owner>[^\[\]]+)\]|[^.\[ ]+(?: .*)?|\[.*")
 _DIGITS = re.compile(r"(\d+)")
-_STATE_OF = re.compile(r".*\.state\[(?P<parameter>.+)\]\.[^.\[\]]+")
 _MEMBER = re.compile(r"(?P<module>.+)\.[^.\[\]' ]+")
-_NOTE = re.compile(r" \([^()]*\)$")
 _OF_MODULES = frozenset({Category.PARAMETER, Category.GRADIENT, Category.OPTIMIZER_STATE, Category.BUFFER})
 
 
@@ -71,13 +70,14 @@ def module_of(owner: Owner) -> str:
     """
     if owner.module or owner.category not in _OF_MODULES:
         return owner.module
-    name = _NOTE.sub("", owner.name)
+    label = label_of(owner.name)
+    name = label.path
     if owner.category is Category.GRADIENT:
         name = name.removesuffix(".grad")
-    state = _STATE_OF.fullmatch(name) if owner.category is Category.OPTIMIZER_STATE else None
-    member = _MEMBER.fullmatch(_NOTE.sub("", state["parameter"]) if state else name)
-    is_outside = owner.category is Category.OPTIMIZER_STATE and state is None
-    return member["module"] if member and not is_outside else ""
+    if owner.category is Category.OPTIMIZER_STATE:
+        name = label_of(label.state.parameter).path if label.state.slot else ""
+    member = _MEMBER.fullmatch(name)
+    return member["module"] if member else ""
 
 
 def key_of(piece: str) -> str:

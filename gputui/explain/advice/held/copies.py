@@ -6,10 +6,10 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from gputui.explain.advice.held.holders import root_of
 from gputui.explain.advice.situation import Situation
 from gputui.explain.advice.thresholds import KEPT_SHARE, PART_BYTES
-from gputui.explain.owners.names import family, place
+from gputui.explain.owners.labels import label_of
+from gputui.explain.owners.names import family
 from gputui.model.attached.finding import Finding
 from gputui.model.attached.tensors import Category, Keeper, Storage
 from gputui.model.weight import Weight
@@ -17,7 +17,6 @@ from gputui.units import format_bytes
 
 OF_VARIABLES = (Category.OTHER, Category.ACTIVATION)
 Shapes = Counter[tuple[int, ...]]
-_ENTRY = re.compile(r"(.+)\[([^\[\]]*)\]")
 
 AVERAGES = "Keep the averages in host memory (.cpu()), update them there, and move them to the device only to evaluate."
 MASTERS = (
@@ -38,7 +37,7 @@ def second_model(situation: Situation) -> Finding | None:
     models: dict[str, list[Storage]] = defaultdict(list)
     for storage in layout.storages:
         if storage.category in (Category.PARAMETER, Category.BUFFER) and storage.keeper is Keeper.NONE:
-            models[root_of(storage.owner)].append(storage)
+            models[label_of(storage.owner).root].append(storage)
     trained = _trained(layout.storages)
     for name, storages in sorted(models.items(), key=lambda model: -_bytes(model[1])):
         size_bytes = _bytes(storages)
@@ -67,8 +66,8 @@ def second_model(situation: Situation) -> Finding | None:
 
 def _path_of(storages: Sequence[Storage], twins: Sequence[Storage], twin: str) -> str:
     """The attribute that has a copy, as `stopping.best` has one of `model`: what comes before the names of `model`."""
-    names = [storage.owner.partition(" (")[0] for storage in storages]
-    parts = {storage.owner.partition(" (")[0].removeprefix(f"{twin}.") for storage in twins}
+    names = [label_of(storage.owner).path for storage in storages]
+    parts = {label_of(storage.owner).path.removeprefix(f"{twin}.") for storage in twins}
     paths = {names[0].removesuffix(f".{part}") for part in parts} - {names[0]}
     common = [path for path in paths if all(name.startswith(f"{path}.") for name in names)]
     return max(common, key=len, default="")
@@ -100,7 +99,7 @@ def _assigned_at(situation: Situation, name: str) -> str:
 def _finding(
     name: str, model: str, count: int, storages: Sequence[Storage], parameters: Sequence[Storage], made_at: str
 ) -> Finding:
-    line, variable = place(storages[0].owner), name.partition("[")[0]
+    line, variable = label_of(storages[0].owner).place, name.partition("[")[0]
     what = "a copy" if count == 1 else f"{count} copies"
     dtypes = {storage.dtype for storage in storages} - {parameter.dtype for parameter in parameters}
     precision = f" in {next(iter(dtypes))}" if len(dtypes) == 1 else ""
@@ -125,7 +124,7 @@ def _by_model(storages: Sequence[Storage], category: Category) -> dict[str, list
     models: dict[str, list[Storage]] = defaultdict(list)
     for storage in storages:
         if storage.category is category and storage.keeper is Keeper.NONE:
-            models[root_of(storage.owner)].append(storage)
+            models[label_of(storage.owner).root].append(storage)
     return models
 
 
@@ -134,9 +133,9 @@ def _collections(storages: Sequence[Storage]) -> dict[str, list[Storage]]:
     found: dict[str, list[Storage]] = defaultdict(list)
     for storage in storages:
         is_held = storage.category in OF_VARIABLES and storage.keeper is Keeper.NONE and not storage.saved_by
-        entry = _ENTRY.fullmatch(storage.owner.partition(" (")[0]) if is_held else None
-        if entry:
-            found[family(entry[1])].append(storage)
+        collection, _ = label_of(storage.owner).entry
+        if is_held and collection:
+            found[family(collection)].append(storage)
     return found
 
 
@@ -149,17 +148,17 @@ def _copies(found: Shapes, of_model: Shapes, of_buffers: Shapes) -> int:
 
 def _is_surely(storages: Sequence[Storage], parameters: Sequence[Storage]) -> bool:
     """Whether the keys are names of parameters, or the shapes are too different to be alike by chance."""
-    names = tuple(parameter.owner.partition(" (")[0] for parameter in parameters)
-    keys = [storage.owner.partition(" (")[0].rpartition("[")[2].strip("]'\"") for storage in storages]
-    are_names = any(name == key or name.endswith(f".{key}") for key in keys[:1] for name in names)
+    names = (label_of(parameter.owner).path for parameter in parameters)
+    key = label_of(storages[0].owner).entry[1].strip("'\"")
+    are_names = any(name == key or name.endswith(f".{key}") for name in names)
     return are_names or len(_shapes(parameters)) > 1
 
 
 def _trained(storages: tuple[Storage, ...]) -> set[str]:
     """The variables of models that have gradients or optimizer states."""
-    roots = {root_of(s.owner) for s in storages if s.category is Category.GRADIENT}
-    states = (s.owner.partition("[")[2] for s in storages if s.category is Category.OPTIMIZER_STATE)
-    return roots | {root_of(name) for name in states}
+    roots = {label_of(s.owner).root for s in storages if s.category is Category.GRADIENT}
+    states = (label_of(s.owner).state for s in storages if s.category is Category.OPTIMIZER_STATE)
+    return roots | {label_of(state.parameter).root for state in states}
 
 
 def _of_parameters(storages: Sequence[Storage]) -> Shapes:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from gputui.explain.memory.need import need_of
 from gputui.explain.memory.parts import CACHE_SINCE, TENSORS_SINCE, parts_of
-from gputui.explain.owners.names import UNNAMED, counted, exceptions_words, family, place
+from gputui.explain.owners.labels import label_of
+from gputui.explain.owners.names import UNNAMED, counted, exceptions_words, family
 from gputui.model.attached.analysis import Owner
 from gputui.model.attached.moment import DeviceLayout, DeviceMoment
 from gputui.model.attached.tensors import Category, Container, Keeper
@@ -18,14 +19,11 @@ from gputui.units import format_bytes
 
 HolderKey = tuple[str, str]
 
-_ROOT = re.compile(r"(?:self\.)?\w+(?:\[[^\]]*\])?")
-_OPTIMIZER = re.compile(r"^(.*?)\.(?:state|param_groups)\[")
 _INDEX = re.compile(r"\[")
 _LAST_INDICES = re.compile(r"(\[[^\]]*\])+$")
 _NAMED_BY_OWNER = (Keeper.REDUCER, Keeper.GRADIENT_GRAPH)
 CYCLES = "reference cycles alone"
 """What waits for a garbage collection: no variable leads to it."""
-OUT = re.compile(r"Out\[\d+\]|_+\d*")
 
 MODEL_PARTS = {
     Category.PARAMETER: "the parameters of {}",
@@ -164,17 +162,11 @@ def _staying(holder: Holder) -> tuple[int, int]:
 
 def variable_of(label: str, containers: Mapping[str, Container]) -> str:
     """The variable that a label names: `losses` for `losses[3] (train.py:23 in step)`, the largest known container."""
-    path = label.partition(" (")[0]
+    path = label_of(label).path
     for cut in _INDEX.finditer(path):
         if path[: cut.start()] in containers:
             return path[: cut.start()]
     return family(_LAST_INDICES.sub("", path))
-
-
-def root_of(name: str) -> str:
-    """The variable of a model in the name of one of its parameters: `model`, `self.model`, `models[0]`."""
-    found = _ROOT.match(name)
-    return found[0] if found else name
 
 
 def _holder_of(owner: Owner, containers: Mapping[str, Container]) -> tuple[HolderKey, str]:
@@ -201,19 +193,16 @@ def _model_of(owner: Owner, containers: Mapping[str, Container]) -> tuple[Holder
     if models:
         return ("variable", models), models
     if owner.category in MODEL_PARTS:
-        root = root_of(owner.name) if owner.name else "a model"
+        root = label_of(owner.name).root or "a model"
         return (owner.category.value, root), MODEL_PARTS[owner.category].format(root)
-    found = _OPTIMIZER.match(owner.name)
-    name = found[1] if found else "an optimizer"
+    name = label_of(owner.name).state.optimizer or "an optimizer"
     return (owner.category.value, name), f"the states of {name}"
 
 
 def _container_of_models(owner: Owner, containers: Mapping[str, Container]) -> str:
     """The list or dictionary of models that a part of a model belongs to, or of what has models and optimizers."""
-    path = owner.name.partition(" (")[0]
-    if owner.category is Category.OPTIMIZER_STATE:
-        found = _OPTIMIZER.match(owner.name)
-        path = found[1] if found else ""
+    label = label_of(owner.name)
+    path = label.state.optimizer if owner.category is Category.OPTIMIZER_STATE else label.path
     paths = (path[: cut.start()] for cut in _INDEX.finditer(path))
     return next((name for name in paths if name in containers and containers[name].elements >= MODELS), "")
 
@@ -221,12 +210,11 @@ def _container_of_models(owner: Owner, containers: Mapping[str, Container]) -> s
 def _keeper_of(owner: Owner) -> tuple[HolderKey, str]:
     """The same for a block that no variable of the program leads to."""
     if owner.keeper in (Keeper.NOTEBOOK_OUTPUT, Keeper.INTERPRETER_OUTPUT):
-        found = OUT.match(owner.name)
-        name = found[0] if found else owner.keeper.words
+        name = label_of(owner.name).output[0] or owner.keeper.words
         return ("variable", name), name
     if owner.keeper is Keeper.OPTIMIZER:
-        found = _OPTIMIZER.match(owner.name)
-        name = f"{found[1] if found else 'an optimizer'}, for a model that was replaced"
+        optimizer = label_of(owner.name).state.optimizer or "an optimizer"
+        name = f"{optimizer}, for a model that was replaced"
         return ("optimizer", name), name
     if owner.keeper is Keeper.CYCLE:
         return ("keeper", owner.keeper.value), CYCLES
@@ -236,10 +224,10 @@ def _keeper_of(owner: Owner) -> tuple[HolderKey, str]:
 
 
 def _describe(group: _Group, owner: Owner, size_bytes: int) -> None:
-    label = owner.kept_by or owner.name
-    group.place = group.place or place(label)
-    if label.startswith(f"{group.name}["):
-        group.elements.add(label[len(group.name) + 1 : label.find("]", len(group.name))])
+    label = label_of(owner.kept_by or owner.name)
+    group.place = group.place or label.place
+    if label.path.startswith(f"{group.name}["):
+        group.elements.add(label.path[len(group.name) + 1 : label.path.find("]", len(group.name))])
     if owner.saved_by:
         group.operations[owner.saved_by] += 1
         group.members.add(owner.kept_by)
@@ -248,9 +236,8 @@ def _describe(group: _Group, owner: Owner, size_bytes: int) -> None:
     if owner.keeper is Keeper.CYCLE:
         group.locals[owner.name] += size_bytes
     elif owner.keeper not in (Keeper.NONE, Keeper.OPTIMIZER, *_NAMED_BY_OWNER):
-        exception, _, line = place(label).rpartition(", ")
-        group.locals[f"{label.partition(' (')[0]} ({line})"] += size_bytes
-        group.exceptions.add(exception)
+        group.locals[f"{label.path} ({label.place})"] += size_bytes
+        group.exceptions.add(label.exception)
 
 
 def _holder(key: HolderKey, group: _Group, containers: Mapping[str, Container]) -> Holder:

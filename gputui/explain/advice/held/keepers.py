@@ -10,7 +10,8 @@ from dataclasses import replace
 from gputui.explain.advice.situation import Situation
 from gputui.explain.advice.thresholds import PART_BYTES, TIGHT_SHARE
 from gputui.explain.memory.collection import Collection, collection_of
-from gputui.explain.owners.names import counted, exceptions_words, family, listed, place
+from gputui.explain.owners.labels import Label, label_of
+from gputui.explain.owners.names import counted, exceptions_words, family, listed
 from gputui.model.attached.analysis import Blocker
 from gputui.model.attached.finding import Finding
 from gputui.model.attached.tensors import Category, Keeper
@@ -49,8 +50,6 @@ _IMPORT = "an import, "
 _FRAME = re.compile(r"(?:the frame|a variable) of (\w+)(?:\(\))?(?: \([^()]*\))?")
 _FUNCTION = re.compile(r"(\w+) \([^()]*:\d+\)")
 _VARIABLE = re.compile(r"[\w.]+")
-_OUTPUT = re.compile(r"Out\[(\d+)\]|_+\d*")
-_OPTIMIZER = re.compile(r"\.(param_groups|state)\[.*")
 
 
 def _collection(situation: Situation) -> Collection | None:
@@ -65,28 +64,30 @@ def kept_by_exception(situation: Situation) -> Finding | None:
     blockers = [blocker for blocker in _kept(situation, EXCEPTIONS) if blocker.block.address not in collected]
     if not blockers:
         return None
-    places = [place(blocker.owner.name).partition(", ") for blocker in blockers]
-    labels = list(dict.fromkeys(label for label, _, line in places if line))
-    functions = dict.fromkeys(f"{line.rpartition(' in ')[2]}()" for _, _, line in places if line)
+    locals_ = [label for blocker in blockers if (label := label_of(blocker.owner.name)).place]
+    exceptions = list(dict.fromkeys(label.exception for label in locals_))
+    functions = dict.fromkeys(f"{label.function[1]}()" for label in locals_)
     statistics = situation.device.statistics
     is_missed = bool(statistics.num_ooms) and _bytes(blockers) > TIGHT_SHARE * statistics.allocated_bytes
-    which = exceptions_words(labels) or counted(len(labels), "exception")
-    keeps = f"{which[0].upper()}{which[1:]} {'keeps' if len(labels) == 1 else 'keep'}"
+    which = exceptions_words(exceptions) or counted(len(exceptions), "exception")
+    keeps = f"{which[0].upper()}{which[1:]} {'keeps' if len(exceptions) == 1 else 'keep'}"
     return _finding(
         "kept_by_exception",
-        f"{keeps if labels else 'An exception keeps'} the locals of {listed(functions) or 'functions'}:",
+        f"{keeps if exceptions else 'An exception keeps'} the locals of {listed(functions) or 'functions'}:",
         blockers,
-        _forget_exception(min((blocker.owner.keeper for blocker in blockers), key=EXCEPTIONS.index), labels),
+        _forget_exception(min((blocker.owner.keeper for blocker in blockers), key=EXCEPTIONS.index), locals_),
         Weight.PROBLEM if is_missed else Weight.ADVICE,
     )
 
 
-def _forget_exception(keeper: Keeper, labels: Sequence[str]) -> str:
+def _forget_exception(keeper: Keeper, locals_: Sequence[Label]) -> str:
     """What frees the locals; where one variable holds the exceptions, with its name."""
-    _, _, of_list = exceptions_words(labels).partition(" in ")
-    if keeper is Keeper.EXCEPTION and of_list and len(labels) > 1:
+    holders = {label.holder for label in locals_}
+    lists = {label.collection_of_holder for label in locals_}
+    of_list = lists.pop() if len(lists) == 1 else ""
+    if keeper is Keeper.EXCEPTION and of_list and len(holders) > 1:
         return IN_LIST.format(of_list)
-    name = labels[0].removeprefix("exception ") if len(labels) == 1 else ""
+    name = holders.pop() if len(holders) == 1 else ""
     if keeper is not Keeper.EXCEPTION or not _VARIABLE.fullmatch(name):
         return CURES[keeper]
     return (
@@ -100,14 +101,14 @@ def kept_by_output(situation: Situation) -> Finding | None:
     blockers = _kept(situation, (Keeper.NOTEBOOK_OUTPUT, Keeper.INTERPRETER_OUTPUT))
     if not blockers:
         return None
-    outputs = [found for blocker in blockers if (found := _OUTPUT.match(blocker.owner.name))]
-    names = list(dict.fromkeys(found[0] for found in outputs))
+    outputs = dict(label_of(blocker.owner.name).output for blocker in blockers)
+    outputs.pop("", None)
     cure = CURES.get(blockers[0].owner.keeper)
-    numbers = list(dict.fromkeys(found[1] for found in outputs if found[1]))
     if cure is None:
-        first = f"%xdel _{numbers[0]} frees {f'Out[{numbers[0]}]'}. " if numbers else ""
+        displayed = next(((name, cell) for name, cell in outputs.items() if cell), None)
+        first = f"%xdel _{displayed[1]} frees {displayed[0]}. " if displayed else ""
         cure = f"{first}To free all outputs: {FORGET_OUTPUTS}. A cell that ends with ; keeps no output."
-    return _finding("kept_by_output", f"{listed(names)} {'keeps' if len(names) == 1 else 'keep'}", blockers, cure)
+    return _finding("kept_by_output", f"{listed(outputs)} {'keeps' if len(outputs) == 1 else 'keep'}", blockers, cure)
 
 
 def kept_by_optimizer(situation: Situation) -> Finding | None:
@@ -123,7 +124,7 @@ def kept_by_optimizer(situation: Situation) -> Finding | None:
     old = [blocker.owner for blocker in blockers if blocker.owner.category is Category.PARAMETER]
     if not old or not all((owner.shape, owner.dtype) in new for owner in old):
         return None  # parameters of modules that were not found
-    names = dict.fromkeys(_OPTIMIZER.sub("", owner.name) for owner in old)
+    names = dict.fromkeys(label_of(owner.name).state.optimizer or owner.name for owner in old)
     title = f"{listed(names)} {'keeps' if len(names) == 1 else 'keep'} the parameters of a model that was replaced:"
     return _finding("kept_by_optimizer", title, blockers, CURES[Keeper.OPTIMIZER])
 
@@ -250,7 +251,7 @@ def _what(blocker: Blocker) -> str:
     owner = blocker.owner
     if owner.keeper is Keeper.CYCLE:
         return owner.name.rstrip(".")
-    line = place(owner.name).partition(", ")[2]
+    line = label_of(owner.name).place
     if owner.saved_by and not line:
         return "Saved for a backward pass"
     return f"{family(owner.name)} ({line})" if line else family(owner.name)

@@ -15,6 +15,7 @@ from gputui.explain.advice.leaks.growing import GrowingVariable, Kept
 from gputui.explain.advice.leaks.thresholds import GROWTH_BYTES, GROWTH_TENSORS, LOOKS, LOOKS_OF_VARIABLES, NODE_BYTES
 from gputui.explain.advice.situation import Seen, category_bytes
 from gputui.explain.owners.families import NAMELESS
+from gputui.explain.owners.labels import label_of
 from gputui.model.attached.tensors import COMES_AND_GOES, HOST, Category, Container, Inventory, Keeper, Storage
 
 
@@ -36,9 +37,11 @@ def in_one_look(look: Seen, name: str, device: int) -> GrowingVariable | None:
     container = next((found for found in _inventory(look).containers if found.name == name), None)
     if container is not None:
         return _growing_container([(look, container)], device)
-    own, saved = _split([s for s in _inventory(look).storages if s.device == device], (f"{name} ", f"{name}["))
-    own += [storage for storage in _inventory(look).storages if storage.owner == name and storage.device == device]
-    saved += [storage for storage in _inventory(look).storages if storage.kept_by == name and storage.device == device]
+    here = [storage for storage in _inventory(look).storages if storage.device == device]
+    own, saved = _split(here, (f"{name}[",))
+    by_itself = [storage for storage in here if storage.keeper is Keeper.NONE]
+    saved += [storage for storage in by_itself if label_of(storage.kept_by).path == name]
+    own += [s for s in by_itself if label_of(s.owner).path == name and label_of(s.kept_by).path != name]
     return _growing_variable(name, 0, own + saved, (look, look), device) if own or saved else None
 
 
@@ -198,9 +201,10 @@ def _split(storages: Iterable[Storage], prefixes: tuple[str, ...]) -> tuple[list
     return own, saved
 
 
-def _path(label: str, keeper: Keeper) -> str:
+def _path(name: str, keeper: Keeper) -> str:
     """The name by which a variable leads to a tensor; it is that of the exception for a local that one keeps."""
-    return label if keeper is Keeper.NONE else label.partition(" (exception ")[2]
+    label = label_of(name)
+    return label.path if keeper is Keeper.NONE else label.holder
 
 
 def _key(path: str, prefixes: tuple[str, ...]) -> str:
@@ -274,7 +278,7 @@ def _growing_variable(
     label = next((s.kept_by for s in saved), "") or own[0].owner
     return GrowingVariable(
         name=name,
-        place=label[len(name) + 2 : -1],
+        place=label_of(label).place,
         first=looks[0],
         last=looks[1],
         kept=Kept(
@@ -299,7 +303,7 @@ def _by_variable(storages: Iterable[Storage], device: int) -> dict[str, list[Sto
         if storage.keeper is not Keeper.NONE:
             continue
         label = storage.kept_by or ("" if storage.saved_by else storage.owner)
-        name = label.partition(" (")[0]
+        name = label_of(label).path
         if name and ("[" not in name or name.endswith("']")) and " " not in name:
             by_variable[name].append(storage)
     return by_variable

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from itertools import dropwhile
 from math import prod
 
-from gputui.explain.advice.held.holders import root_of
 from gputui.explain.advice.leaks.thresholds import LOOKS
 from gputui.explain.advice.situation import STANDS_STILL, Seen, Situation, category_bytes, saved_bytes
 from gputui.explain.advice.thresholds import (
@@ -24,6 +22,7 @@ from gputui.explain.advice.thresholds import (
     UNUSED_GRAPH_BYTES,
     UNUSED_GRAPH_SPAN_S,
 )
+from gputui.explain.owners.labels import label_of
 from gputui.explain.owners.names import listed
 from gputui.model.attached.finding import Finding
 from gputui.model.attached.moment import DeviceLayout
@@ -31,9 +30,6 @@ from gputui.model.attached.tensors import Category
 from gputui.model.reading import Absent, value_of
 from gputui.model.weight import Weight
 from gputui.units import format_bytes, format_duration
-
-_STATE_OF = re.compile(r"^(.*?)\.state\[(.*)\]\.\w+$")
-_STATE = re.compile(r"\.state\[.*\]\.(\w+)$")
 
 
 def kept_gradients(situation: Situation) -> Finding | None:
@@ -51,7 +47,7 @@ def kept_gradients(situation: Situation) -> Finding | None:
     layout = max(forwards, key=lambda look: category_bytes(look.layout, Category.ACTIVATION)).layout
     if least < GRADIENT_SHARE * layout.statistics.allocated_bytes:
         return None
-    roots = dict.fromkeys(root_of(s.owner) for s in layout.storages if s.category is Category.GRADIENT)
+    roots = dict.fromkeys(label_of(s.owner).root for s in layout.storages if s.category is Category.GRADIENT)
     of_model = f" of {listed(roots)}" if roots else ""
     optimizer = _optimizer_of(layout, roots)
     evidence = (
@@ -73,8 +69,8 @@ def kept_gradients(situation: Situation) -> Finding | None:
 
 def _optimizer_of(layout: DeviceLayout, models: Collection[str]) -> str:
     """The variable of the optimizer that has states for one of these models; "optimizer" if none is known."""
-    states = (_STATE_OF.match(s.owner) for s in layout.storages if s.category is Category.OPTIMIZER_STATE)
-    return next((state[1] for state in states if state and root_of(state[2]) in models), "optimizer")
+    states = (label_of(s.owner).state for s in layout.storages if s.category is Category.OPTIMIZER_STATE)
+    return next((state.optimizer for state in states if label_of(state.parameter).root in models), "optimizer")
 
 
 def _left_gradients(situation: Situation) -> Finding | None:
@@ -83,7 +79,7 @@ def _left_gradients(situation: Situation) -> Finding | None:
     left = category_bytes(layout, Category.GRADIENT) if layout else 0
     if layout is None or left < max(PART_BYTES, GRADIENT_SHARE * layout.statistics.allocated_bytes):
         return None
-    roots = list(dict.fromkeys(root_of(s.owner) for s in layout.storages if s.category is Category.GRADIENT))
+    roots = list(dict.fromkeys(label_of(s.owner).root for s in layout.storages if s.category is Category.GRADIENT))
     models = listed(roots)
     return Finding(
         kind="kept_gradients",
@@ -203,10 +199,12 @@ def _states(layout: DeviceLayout) -> tuple[Counter[str], Counter[str]]:
     sizes: Counter[str] = Counter()
     elements: Counter[str] = Counter()
     for storage in layout.storages:
-        key = _STATE.search(storage.owner)
-        if storage.category is Category.OPTIMIZER_STATE and storage.dtype == "float32" and key and storage.shape:
-            sizes[key[1]] += storage.size_bytes
-            elements[key[1]] += prod(storage.shape)
+        if storage.category is not Category.OPTIMIZER_STATE or storage.dtype != "float32" or not storage.shape:
+            continue
+        slot = label_of(storage.owner).state.slot
+        if slot:
+            sizes[slot] += storage.size_bytes
+            elements[slot] += prod(storage.shape)
     return sizes, elements
 
 
