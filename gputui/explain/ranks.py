@@ -10,6 +10,7 @@ from statistics import median
 from gputui.explain.advice.held.holders import Holder
 from gputui.explain.owners.owners import bytes_by_module
 from gputui.model.attached.moment import DeviceLayout, DeviceMoment, TargetMoment
+from gputui.model.attached.tensors import OF_MODELS
 from gputui.model.reading import Absent, Reading
 from gputui.units import format_bytes
 
@@ -98,7 +99,6 @@ def _difference(oddity: Oddity) -> str:
 
 
 DIFFERENCES_SHOWN = 3
-MODEL_PARTS = frozenset({"parameter", "gradient", "optimizer_state", "buffer"})
 
 Holders = Mapping[tuple[int, int], Sequence[Holder]]
 """The holders on each rank that was looked at, by PID and device."""
@@ -131,7 +131,7 @@ def _sentence(more: int, usual: int, holder: Holder, rank: Rank, ranks: Sequence
 
 def _modules(holder: Holder, rank: Rank, ranks: Sequence[Rank]) -> str:
     """In which module of a model the difference is largest, "" outside models."""
-    if holder.key[0] not in MODEL_PARTS or rank.device.layout is None:
+    if holder.key[0] not in OF_MODELS or rank.device.layout is None:
         return ""
     own = _by_module(rank.device.layout)
     others = [_by_module(other.device.layout) for other in ranks if other is not rank and other.device.layout]

@@ -24,7 +24,7 @@ from gputui.explain.whatif.advice import Replayed, replayed_of, with_outcomes
 from gputui.model.attached.analysis import Owner
 from gputui.model.attached.finding import Finding
 from gputui.model.attached.moment import DeviceMoment, OpenedFile, TargetMoment
-from gputui.model.attached.tensors import HOST, Category
+from gputui.model.attached.tensors import HOST, NAMELESS, Category
 from gputui.model.machine.programs import program_of
 from gputui.model.reading import Absent, value_of
 from gputui.output import RED, columns_of
@@ -36,7 +36,6 @@ from gputui.ui.drawing.entries import LOOKS, draw_entry
 from gputui.ui.drawing.meters import ASCII
 from gputui.units import format_bytes, format_clock
 
-NAMELESS = (Category.UNATTRIBUTED, Category.NEWER)
 FAMILIES_SHOWN = 10
 EVENTS_WORKED_OUT = 500_000
 """Of a trace with more, it would take more than some seconds to say who held the memory at its peak."""

@@ -12,9 +12,8 @@ from gputui.explain.advice.held.holders import Holder, HolderKey
 from gputui.explain.memory.need import LEAST_SWING, Need, need_of
 from gputui.model.attached.finding import Finding
 from gputui.model.attached.moment import DeviceMoment
-from gputui.model.attached.tensors import Category
+from gputui.model.attached.tensors import NAMELESS, Category
 
-NAMELESS = (Category.UNATTRIBUTED.value, Category.NEWER.value)
 LEAST_RISES = 2
 """A container that was longer so often than in the look before, and in half of the looks, goes on to grow."""
 

@@ -9,7 +9,7 @@ from gputui.explain.advice.held.folded import folded
 from gputui.explain.advice.held.holders import Holder, HolderKey, device_holders, holders_of
 from gputui.explain.advice.leaks.counters import Growth, growth_in, rate_words, time_left_words
 from gputui.explain.advice.relevance import names_a_cause
-from gputui.explain.answer.estimates import NAMELESS, LookHolders, need_beside, rising, with_growth, with_leak
+from gputui.explain.answer.estimates import LookHolders, need_beside, rising, with_growth, with_leak
 from gputui.explain.memory.need import Need, need_of, need_words
 from gputui.explain.moment.probe_state import at_top
 from gputui.explain.owners.names import family, listed
@@ -20,7 +20,7 @@ from gputui.model.attached.counters import Counters
 from gputui.model.attached.finding import Finding
 from gputui.model.attached.moment import DeviceMoment, TargetMoment
 from gputui.model.attached.target import Recorder
-from gputui.model.attached.tensors import Category
+from gputui.model.attached.tensors import NAMELESS, Category
 from gputui.model.reading import Absent, value_of
 from gputui.model.weight import Weight
 from gputui.units import format_bytes, format_clock

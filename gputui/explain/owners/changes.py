@@ -5,9 +5,7 @@ from __future__ import annotations
 from gputui.explain.owners.owners import grouped
 from gputui.model.attached.analysis import Changes, Owner
 from gputui.model.attached.moment import DeviceLayout, DeviceMoment
-from gputui.model.attached.tensors import Category
-
-_NAMELESS = (Category.UNATTRIBUTED, Category.NEWER)
+from gputui.model.attached.tensors import NAMELESS
 
 BlockKey = tuple[int, int]
 """Address and size."""
@@ -42,5 +40,5 @@ def _owners(layout: DeviceLayout) -> dict[BlockKey, Owner]:
 def _is_same(owner: Owner, earlier: Owner | None) -> bool:
     """Whether a block can still hold the same tensor (`earlier` is None: there was no such block)."""
     return earlier is not None and (
-        owner.name == earlier.name or any(one.category in _NAMELESS for one in (owner, earlier))
+        owner.name == earlier.name or any(one.category in NAMELESS for one in (owner, earlier))
     )

@@ -10,7 +10,7 @@ from gputui.explain.owners.owners import live_blocks, placed
 from gputui.model.attached.allocator import AllocatorMap
 from gputui.model.attached.moment import DeviceLayout, TargetMoment
 from gputui.model.attached.target import Look
-from gputui.model.attached.tensors import HOST, Category, Inventory, Storage
+from gputui.model.attached.tensors import HOST, NAMELESS, Category, Inventory, Storage
 from gputui.units import format_bytes
 
 EarlierLooks = tuple[Look | None, Look | None]
@@ -116,9 +116,6 @@ def _keys(layout: AllocatorMap, device: int) -> list[BlockKey]:
 
 def _devices(layout: AllocatorMap) -> set[int]:
     return {segment.device for segment in layout.segments}
-
-
-NAMELESS = (Category.UNATTRIBUTED, Category.NEWER)
 
 
 NAMED_WELL = 0.99

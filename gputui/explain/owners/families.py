@@ -6,9 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from gputui.explain.owners.names import counted, name_of, patterns
 from gputui.model.attached.analysis import Owner
-from gputui.model.attached.tensors import Category
+from gputui.model.attached.tensors import NAMELESS, Category
 
-NAMELESS = (Category.UNATTRIBUTED, Category.NEWER)
 Member = tuple[Owner, int]
 """The owner of a block or storage, and its bytes."""
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from gputui.explain.owners.labels import label_of
 from gputui.model.attached.analysis import Owner
-from gputui.model.attached.tensors import Category
+from gputui.model.attached.tensors import OF_MODELS, Category
 
 Path = tuple[str, ...]
 """From the outside in: ("model", "layers", "0", "weight")."""
@@ -24,7 +24,6 @@ _LINE = re.compile(rf"{_LINES} in ")
 _PIECE = re.compile(r"\[(?P<index>-?\d+|'[^']*'|\"[^\"]*\")\]|\[(?P<owner>[^\[\]]+)\]|[^.\[ ]+(?: .*)?|\[.*")
 _DIGITS = re.compile(r"(\d+)")
 _MEMBER = re.compile(r"(?P<module>.+)\.[^.\[\]' ]+")
-_OF_MODULES = frozenset({Category.PARAMETER, Category.GRADIENT, Category.OPTIMIZER_STATE, Category.BUFFER})
 
 
 @lru_cache(1 << 17)
@@ -68,7 +67,7 @@ def module_of(owner: Owner) -> str:
     Where the probe does not say, it follows from the name: "model.fc" for the parameter "model.fc.weight", its gradient
     "model.fc.weight.grad" and its state "optimizer.state[model.fc.weight].exp_avg".
     """
-    if owner.module or owner.category not in _OF_MODULES:
+    if owner.module or owner.category not in OF_MODELS:
         return owner.module
     label = label_of(owner.name)
     name = label.path

@@ -45,13 +45,15 @@ class CategoryFacts(NamedTuple):
     """In a sentence, if that is not its value."""
     comes_and_goes: bool = False
     """Whether it can leak. The others grow while a model is built and in its first step, and then stay."""
+    is_of_models: bool = False
+    """Whether it belongs to a model or to its optimizer."""
 
 
 CATEGORIES = {
-    Category.PARAMETER: CategoryFacts("P", "param", "parameters"),
-    Category.GRADIENT: CategoryFacts("G", "grad", "gradients"),
-    Category.OPTIMIZER_STATE: CategoryFacts("O", "optim", "optimizer state"),
-    Category.BUFFER: CategoryFacts("B", "buffer", "buffers"),
+    Category.PARAMETER: CategoryFacts("P", "param", "parameters", is_of_models=True),
+    Category.GRADIENT: CategoryFacts("G", "grad", "gradients", is_of_models=True),
+    Category.OPTIMIZER_STATE: CategoryFacts("O", "optim", "optimizer state", is_of_models=True),
+    Category.BUFFER: CategoryFacts("B", "buffer", "buffers", is_of_models=True),
     Category.ACTIVATION: CategoryFacts("A", "activ", "activations", comes_and_goes=True),
     Category.KV_CACHE: CategoryFacts("K", "kv", "KV cache", "KV cache", comes_and_goes=True),
     Category.WORKSPACE: CategoryFacts("W", "work", "workspaces"),
@@ -63,6 +65,9 @@ CATEGORIES = {
 }
 """In the order in which they are shown."""
 COMES_AND_GOES = frozenset(category for category, facts in CATEGORIES.items() if facts.comes_and_goes)
+OF_MODELS = tuple(category for category, facts in CATEGORIES.items() if facts.is_of_models)
+NAMELESS = (Category.UNATTRIBUTED, Category.NEWER)
+"""Memory of which no owner is known, or not yet."""
 
 
 class Keeper(str, Enum):

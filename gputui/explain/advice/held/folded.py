@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 
-from gputui.explain.advice.held.holders import MODEL_PARTS, Holder
+from gputui.explain.advice.held.holders import Holder
 from gputui.explain.owners.names import counted, patterns
-from gputui.model.attached.tensors import Category
+from gputui.model.attached.tensors import OF_MODELS
 from gputui.units import format_bytes
 
-_FOLDED = frozenset({"variable", Category.OPTIMIZER_STATE.value, *(part.value for part in MODEL_PARTS)})
+_FOLDED = frozenset({"variable", *(part.value for part in OF_MODELS)})
 
 
 def folded(holders: Sequence[Holder]) -> tuple[Holder, ...]:

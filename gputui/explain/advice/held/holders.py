@@ -13,7 +13,7 @@ from gputui.explain.owners.labels import label_of
 from gputui.explain.owners.names import UNNAMED, counted, exceptions_words, family
 from gputui.model.attached.analysis import Owner
 from gputui.model.attached.moment import DeviceLayout, DeviceMoment
-from gputui.model.attached.tensors import Category, Container, Keeper
+from gputui.model.attached.tensors import CATEGORIES, OF_MODELS, Category, Container, Keeper
 from gputui.model.reading import value_of
 from gputui.units import format_bytes
 
@@ -25,12 +25,6 @@ _NAMED_BY_OWNER = (Keeper.REDUCER, Keeper.GRADIENT_GRAPH)
 CYCLES = "reference cycles alone"
 """What waits for a garbage collection: no variable leads to it."""
 
-MODEL_PARTS = {
-    Category.PARAMETER: "the parameters of {}",
-    Category.GRADIENT: "the gradients of {}",
-    Category.BUFFER: "the buffers of {}",
-}
-OF_MODELS = (*MODEL_PARTS, Category.OPTIMIZER_STATE)
 PLAIN = {
     Category.ACTIVATION: "activations",
     Category.KV_CACHE: "the KV cache",
@@ -45,7 +39,6 @@ _STAYING = (
 """Kinds of holders, those that come and go first."""
 SO_FAR = "blocks without a name so far"
 SINCE_LOOK = "tensors newer than the last look"
-NAMELESS: HolderKey = (Category.UNATTRIBUTED.value, "")
 CACHE = "free in its cache"
 TAKEN_SHARE = 0.05
 """Of the cache: where a step needs less of it, that is not worth words."""
@@ -96,7 +89,7 @@ def holders_of(layout: DeviceLayout, containers: Iterable[Container] = ()) -> tu
     for blocker in layout.blockers:
         owner, block = blocker.owner, blocker.block
         key, name = _holder_of(owner, by_name)
-        if key == NAMELESS and not layout.is_searched:
+        if key[0] == Category.UNATTRIBUTED.value and not layout.is_searched:
             name = SO_FAR
         group = groups.setdefault(key, _Group(name))
         group.bytes += block.size_bytes
@@ -192,11 +185,11 @@ def _model_of(owner: Owner, containers: Mapping[str, Container]) -> tuple[Holder
     models = _container_of_models(owner, containers)
     if models:
         return ("variable", models), models
-    if owner.category in MODEL_PARTS:
-        root = label_of(owner.name).root or "a model"
-        return (owner.category.value, root), MODEL_PARTS[owner.category].format(root)
-    name = label_of(owner.name).state.optimizer or "an optimizer"
-    return (owner.category.value, name), f"the states of {name}"
+    if owner.category is Category.OPTIMIZER_STATE:
+        name = label_of(owner.name).state.optimizer or "an optimizer"
+        return (owner.category.value, name), f"the states of {name}"
+    root = label_of(owner.name).root or "a model"
+    return (owner.category.value, root), f"the {CATEGORIES[owner.category].plural} of {root}"
 
 
 def _container_of_models(owner: Owner, containers: Mapping[str, Container]) -> str:

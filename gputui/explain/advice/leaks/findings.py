@@ -17,12 +17,11 @@ from gputui.explain.advice.situation import Seen, Situation, category_bytes
 from gputui.explain.owners.names import counted, family, listed, singular
 from gputui.explain.owners.not_yet import waits_for_key, what_names
 from gputui.model.attached.finding import Finding
-from gputui.model.attached.tensors import Category
+from gputui.model.attached.tensors import OF_MODELS, Category
 from gputui.model.weight import Weight
 from gputui.units import format_bytes, format_clock
 
-NAMELESS = "blocks other than parameters, gradients, optimizer states and buffers"
-MODEL_PARTS = (Category.PARAMETER, Category.GRADIENT, Category.OPTIMIZER_STATE, Category.BUFFER)
+OF_UNKNOWN_TYPE = "blocks other than parameters, gradients, optimizer states and buffers"
 ONCE = "Make models and optimizers once, before the loop, and keep none that was replaced."
 
 KINDS_SHOWN = 3
@@ -272,7 +271,7 @@ def _counted(situation: Situation) -> Finding | None:
 def _growing_parts(looks: Sequence[Seen]) -> list[str]:
     """Which parts of models and optimizers take more from look to look, with one that came lately."""
     sentences = []
-    for category in MODEL_PARTS if len(looks) >= LOOKS else ():
+    for category in OF_MODELS if len(looks) >= LOOKS else ():
         groups = [[group for group in look.layout.groups if group.category is category] for look in looks]
         sizes = [sum(group.bytes for group in some) for some in groups]
         if rises(sizes) and sizes[-1] - sizes[0] >= GROWTH_BYTES:
@@ -296,5 +295,5 @@ def _kind(growth: KindGrowth) -> str:
     group = growth.group
     names = f", such as {listed(family(name) for name in group.names[-1:])}" if group.names else ""
     category = "tensor" if group.category is Category.OTHER else group.category.words
-    what = f"{category}s {group.shape or '()'} {group.dtype}" if group.dtype else NAMELESS
+    what = f"{category}s {group.shape or '()'} {group.dtype}" if group.dtype else OF_UNKNOWN_TYPE
     return f"From {growth.first:,} to {growth.last:,} {what}, {format_bytes(growth.bytes)} more{names}."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gputui.explain.advice.held.folded import folded
-from gputui.explain.advice.held.holders import OF_MODELS, Holder, holders_of
+from gputui.explain.advice.held.holders import Holder, holders_of
 from gputui.explain.advice.leaks.findings import CACHE, content_of, remedy_of, what_it_keeps
 from gputui.explain.advice.leaks.growing import GrowingVariable
 from gputui.explain.advice.leaks.thresholds import LOOKS
@@ -15,7 +15,7 @@ from gputui.explain.advice.thresholds import MATTERS_OF_RESERVED_SHARE, PART_BYT
 from gputui.explain.owners.names import counted
 from gputui.model.attached.finding import Finding
 from gputui.model.attached.moment import DeviceLayout
-from gputui.model.attached.tensors import Category
+from gputui.model.attached.tensors import OF_MODELS, Category
 from gputui.model.weight import Weight
 from gputui.units import format_bytes
 

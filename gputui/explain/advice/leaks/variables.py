@@ -14,9 +14,17 @@ from itertools import pairwise
 from gputui.explain.advice.leaks.growing import GrowingVariable, Kept
 from gputui.explain.advice.leaks.thresholds import GROWTH_BYTES, GROWTH_TENSORS, LOOKS, LOOKS_OF_VARIABLES, NODE_BYTES
 from gputui.explain.advice.situation import Seen, category_bytes
-from gputui.explain.owners.families import NAMELESS
 from gputui.explain.owners.labels import label_of
-from gputui.model.attached.tensors import COMES_AND_GOES, HOST, Category, Container, Inventory, Keeper, Storage
+from gputui.model.attached.tensors import (
+    COMES_AND_GOES,
+    HOST,
+    NAMELESS,
+    Category,
+    Container,
+    Inventory,
+    Keeper,
+    Storage,
+)
 
 
 def growing_variables(looks: Sequence[Seen], device: int, *, has_host: bool) -> list[GrowingVariable]:
