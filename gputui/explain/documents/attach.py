@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from gputui.explain.advice import findings_of
@@ -15,7 +16,7 @@ from gputui.explain.memory.need import looked_at, need_of
 from gputui.explain.owners.owners import block_bytes, bytes_by_category, bytes_by_module, grouped, storage_bytes
 from gputui.explain.whatif.advice import Replayed, replayed_of, with_outcomes
 from gputui.model.attached.allocator import AllocatorStatistics
-from gputui.model.attached.analysis import Bridge, Composition, Release, SegmentRelease, TensorGroup
+from gputui.model.attached.analysis import Bridge, Release, SegmentRelease, TensorGroup
 from gputui.model.attached.failure import Failure, Remedy
 from gputui.model.attached.finding import Finding
 from gputui.model.attached.moment import DeviceMoment, TargetMoment
@@ -124,7 +125,7 @@ def _device(device: DeviceMoment, moment: TargetMoment, notes: list[str]) -> dic
             "process_used_bytes": _read(driver.process_used_bytes, f"Memory of the process on device {number}", notes),
         },
         "allocator": _allocator(look, counted, levels, release),
-        "composition": _composition(release.composition) if release else None,
+        "composition": asdict(release.composition) if release else None,
         "outside_torch_bytes": _read(levels.outside_torch_bytes, f"Memory outside PyTorch on device {number}", notes),
         "empty_cache": _empty_cache(release) if release else None,
         "gc_collect": _gc_collect(moment, device.index, notes),
@@ -150,17 +151,6 @@ def _allocator(
         "blocks": counted.blocks,
         "num_alloc_retries": counted.num_alloc_retries,
         "num_ooms": counted.num_ooms,
-    }
-
-
-def _composition(parts: Composition) -> dict[str, int]:
-    return {
-        "requested_bytes": parts.requested_bytes,
-        "rounding_bytes": parts.rounding_bytes,
-        "pending_bytes": parts.pending_bytes,
-        "stuck_bytes": parts.stuck_bytes,
-        "private_pool_free_bytes": parts.private_pool_free_bytes,
-        "releasable_bytes": parts.releasable_bytes,
     }
 
 

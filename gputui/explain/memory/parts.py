@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
+from gputui.model.attached.analysis import Composition
 from gputui.model.attached.moment import DeviceLayout, DeviceMoment
 from gputui.model.attached.tensors import CATEGORIES, COMES_AND_GOES, Category
 from gputui.model.reading import Absent
@@ -22,6 +24,30 @@ class Part:
     name: str
     bytes: int
 
+
+class StateFacts(NamedTuple):
+    """How bytes of segments that no tensor asked for are shown; their colours are in `styles.tcss`."""
+
+    letter: str
+    short: str
+    """In the legend of the map."""
+    words: str
+    """Of one block, or of its rounding."""
+    plural: str
+    """Of all together, on the bar."""
+    bytes_in: Callable[[Composition], int]
+
+
+STATES = {
+    "rounding": StateFacts("r", "round", "rounding", "rounding", lambda parts: parts.rounding_bytes),
+    "pending": StateFacts("p", "pend", "pending", "pending on a stream", lambda parts: parts.pending_bytes),
+    "stuck": StateFacts("s", "stuck", "stuck", "stuck", lambda parts: parts.stuck_bytes),
+    "private": StateFacts(
+        "v", "pool", "free in private pool", "free in private pools", lambda parts: parts.private_pool_free_bytes
+    ),
+    "releasable": StateFacts("c", "cache", "releasable", "releasable", lambda parts: parts.releasable_bytes),
+}
+"""In the order in which they are shown, by the part's `key`."""
 
 TENSORS_SINCE, CACHE_SINCE = "since", "cached-since"
 SINCE = frozenset({TENSORS_SINCE, CACHE_SINCE})
@@ -104,13 +130,10 @@ def _layout_parts(device: DeviceMoment, layout: DeviceLayout) -> list[Part]:
         live = [
             Part("allocated", "a", "allocated", part.bytes) for part in live if part.key == Category.UNATTRIBUTED.value
         ]
-    live.append(Part("rounding", "r", "rounding", composition.rounding_bytes))
-    free = [
-        Part("pending", "p", "pending on a stream", composition.pending_bytes),
-        Part("stuck", "s", "stuck", composition.stuck_bytes),
-        Part("private", "v", "free in private pools", composition.private_pool_free_bytes),
-        Part("releasable", "c", "releasable" if is_sure else "perhaps releasable", composition.releasable_bytes),
-    ]
+    rounding_of_all, *free = (_state(key, facts.bytes_in(composition)) for key, facts in STATES.items())
+    live.append(rounding_of_all)
+    if not is_sure:
+        free[-1] = replace(free[-1], name=f"perhaps {free[-1].name}")
     now = device.statistics
     live_since = now.allocated_bytes - sum(part.bytes for part in live)
     free_since = now.reserved_bytes - now.allocated_bytes - sum(part.bytes for part in free)
@@ -130,10 +153,14 @@ def _rounding_by_category(layout: DeviceLayout) -> dict[Category, int]:
     return rounding
 
 
+def _state(key: str, size_bytes: int) -> Part:
+    return Part(key, STATES[key].letter, STATES[key].plural, size_bytes)
+
+
 def _counter_parts(device: DeviceMoment) -> list[Part]:
     counted = device.statistics
     return [
         Part("allocated", "a", "allocated", counted.allocated_bytes),
-        Part("pending", "p", "pending on a stream", counted.active_bytes - counted.allocated_bytes),
+        _state("pending", counted.active_bytes - counted.allocated_bytes),
         Part("cached", "c", "cached, not looked at", counted.reserved_bytes - counted.active_bytes),
     ]

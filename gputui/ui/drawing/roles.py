@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gputui.explain.memory.parts import STATES
 from gputui.model.attached.tensors import Category
 
 ROLES = (
@@ -24,11 +25,7 @@ ROLES = (
     *(f"part-{category.value}" for category in Category),
     "part-since",
     "part-cached-since",
-    "part-rounding",
-    "part-pending",
-    "part-stuck",
-    "part-private",
-    "part-releasable",
+    *(f"part-{key}" for key in STATES),
     "part-allocated",
     "part-cached",
     "part-free",

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from gputui.explain.memory.parts import STATES
 from gputui.explain.memory.release import DEFAULT_POOL
 from gputui.model.attached.allocator import BlockState
 from gputui.model.attached.analysis import SegmentRelease
@@ -45,11 +46,11 @@ LIVE = {
     category: CellKind(category.value, facts.letter, category.words, facts.short, is_live=True)
     for category, facts in CATEGORIES.items()
 }
-ROUNDING = CellKind("rounding", "r", "rounding", "round", is_live=True)
-PENDING = CellKind("pending", "p", "pending", "pend")
-STUCK = CellKind("stuck", "s", "stuck", "stuck")
-PRIVATE = CellKind("private", "v", "free in private pool", "pool")
-RELEASABLE = CellKind("releasable", "c", "releasable", "cache")
+OTHERS = {
+    key: CellKind(key, facts.letter, facts.words, facts.short, is_live=key == "rounding")
+    for key, facts in STATES.items()
+}
+ROUNDING, PENDING, STUCK, PRIVATE, RELEASABLE = OTHERS.values()
 
 SMALL_BLOCKER = "!"
 """Stands in a cell that is mostly free but holds a live block that no cell shows."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from gputui.explain.memory.parts import STATES
 from gputui.explain.memory.release import DEFAULT_POOL
 from gputui.explain.owners.names import counted
 from gputui.model.attached.analysis import SegmentRelease
@@ -11,12 +12,8 @@ from gputui.model.attached.moment import DeviceLayout
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.attach.map.cells import (
     LIVE,
-    PENDING,
-    PRIVATE,
-    RELEASABLE,
-    ROUNDING,
+    OTHERS,
     SMALL_BLOCKER,
-    STUCK,
     CellKind,
     Run,
     draw_runs,
@@ -112,13 +109,8 @@ def note_of(release: SegmentRelease) -> str:
 
 def kinds_of(layout: DeviceLayout) -> tuple[CellKind, ...]:
     """The kinds of bytes in this layout, for the legend."""
-    sums = layout.release.composition
     present = {kind: layout.by_category.get(category, 0) for category, kind in LIVE.items()} | {
-        ROUNDING: sums.rounding_bytes,
-        PENDING: sums.pending_bytes,
-        STUCK: sums.stuck_bytes,
-        PRIVATE: sums.private_pool_free_bytes,
-        RELEASABLE: sums.releasable_bytes,
+        kind: STATES[key].bytes_in(layout.release.composition) for key, kind in OTHERS.items()
     }
     return tuple(kind for kind, count in present.items() if count)
 
