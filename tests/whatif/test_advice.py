@@ -30,7 +30,7 @@ from tests.opening.test_torch_snapshot import FILES
 SEGMENTS, SEGMENT_BYTES, KEPT_BYTES = 4, 36 * MIB, 2 * MIB
 DEVICE_BYTES = 200 * MIB
 FINDINGS = tuple(
-    Finding(kind, Weight.ADVICE, kind, (), "Use expandable segments.") for kind in ("scattered", "split", "cache")
+    Finding(Weight.ADVICE, kind, (), "Use expandable segments.", kind=kind) for kind in ("scattered", "split", "cache")
 )
 
 

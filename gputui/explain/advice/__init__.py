@@ -33,4 +33,4 @@ def findings(moment: TargetMoment, device: int, timeline: Timeline | None = None
     if device_moment is None:
         return ()
     situation = situation_of(moment, device_moment, timeline)
-    return relevant((finding for rule in RULES if (finding := rule.find(situation)) is not None), situation)
+    return relevant((finding for rule in RULES if (finding := rule.finding(situation)) is not None), situation)

@@ -8,9 +8,7 @@ from gputui.explain.advice.rules import RULES, About
 from gputui.explain.advice.situation import Situation
 from gputui.explain.advice.thresholds import (
     CACHE_MATTERS_SHARE,
-    COPY_MATTERS_SHARE,
     MATTERS_BYTES,
-    MATTERS_OF_RESERVED_SHARE,
     MATTERS_SHARE,
     PART_BYTES,
 )
@@ -19,19 +17,15 @@ from gputui.model.reading import value_of
 from gputui.model.weight import Weight
 
 _RULES = {rule.kind: rule for rule in RULES}
-_OF_THE_LIVE = frozenset(rule.kind for rule in RULES if rule.about is About.LIVE)
+_FIRST = [rule.kind for rule in RULES if rule.comes_first]
 
 OVERLAP = 0.5
 """A finding says the same as a heavier one if this share of its blocks belongs to the other, too."""
 
-HEADS = ("out_of_memory", "kept_by_cycle", "kept_by_gradient_graph", "leak", "kept_variable", "churn", "batch")
-"""Come first among findings of their weight: what ends or slows the program, and what most people ask."""
-
-COPIES = ("weight_copy", "second_model")
-NEVER_MEANT = frozenset({"kept_by_cycle", "kept_by_gradient_graph", "small_views", *COPIES})
-"""What is seldom kept on purpose is said of small programs, too."""
-CAUSES = ("leak", "failed_capture")
-"""What holds memory, beside the findings about live memory."""
+CAUSES = (About.LIVE, About.GROWING, About.CAPTURED)
+"""What holds memory."""
+OF_BLOCKS = (About.LIVE, About.GROWING)
+"""Findings whose addresses are those of live blocks."""
 
 _RANK = tuple(Weight)
 
@@ -53,8 +47,8 @@ def names_a_cause(finding: Finding, verdict: str) -> bool:
 
     A fact about it does if the verdict's sentence is about something else.
     """
-    is_about = finding.kind in _OF_THE_LIVE or finding.kind in CAUSES
-    return is_about and (finding.weight is not Weight.FACT or not any(map(verdict.__contains__, finding.owners)))
+    is_cause = _RULES[finding.kind].about in CAUSES
+    return is_cause and (finding.weight is not Weight.FACT or not any(map(verdict.__contains__, finding.owners)))
 
 
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -63,7 +57,7 @@ def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def _head(kind: str) -> int:
-    return HEADS.index(kind) if kind in HEADS else len(HEADS)
+    return _FIRST.index(kind) if kind in _FIRST else len(_FIRST)
 
 
 def _matters(finding: Finding, situation: Situation) -> bool:
@@ -71,20 +65,20 @@ def _matters(finding: Finding, situation: Situation) -> bool:
     total, counters = value_of(situation.device.driver.device_total_bytes), situation.device.statistics
     if finding.weight is Weight.FACT or not total:
         return True
-    if _RULES[finding.kind].about is About.CACHE:
+    rule = _RULES[finding.kind]
+    if rule.about is About.CACHE:
         was_full = bool(counters.num_ooms or counters.num_alloc_retries) and not situation.was_never_full
         return was_full or finding.bytes >= CACHE_MATTERS_SHARE * total
-    if finding.kind in _OF_THE_LIVE:
-        share = COPY_MATTERS_SHARE if finding.kind in COPIES else MATTERS_OF_RESERVED_SHARE
-        least_bytes = PART_BYTES if finding.kind in NEVER_MEANT else MATTERS_BYTES
-        is_large_part = finding.bytes >= max(least_bytes, share * counters.reserved_bytes)
+    if rule.about is About.LIVE:
+        least_bytes = PART_BYTES if rule.is_seldom_meant else MATTERS_BYTES
+        is_large_part = finding.bytes >= max(least_bytes, rule.matters_share * counters.reserved_bytes)
         return is_large_part or finding.bytes >= MATTERS_SHARE * total
     return True
 
 
 def _is_within(finding: Finding, other: Finding) -> bool:
     """Whether most blocks of a finding belong to the other one, too."""
-    if finding.kind not in _OF_THE_LIVE | {"leak"} or other.kind not in _OF_THE_LIVE | {"leak"}:
+    if any(_RULES[one.kind].about not in OF_BLOCKS for one in (finding, other)):
         return False
     mine: Sequence[int] = finding.addresses
     return bool(mine) and len(set(mine) & set(other.addresses)) >= OVERLAP * len(mine)

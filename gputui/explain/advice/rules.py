@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from enum import Enum
 from typing import NamedTuple
 
@@ -30,6 +31,7 @@ from gputui.explain.advice.program.kv_cache import kv_cache
 from gputui.explain.advice.program.serving import waits_for_blocks, waits_for_seats
 from gputui.explain.advice.program.training import kept_gradients, one_worker, optimizer_states, unused_graph
 from gputui.explain.advice.situation import Situation
+from gputui.explain.advice.thresholds import COPY_MATTERS_SHARE, MATTERS_OF_RESERVED_SHARE
 from gputui.model.attached.finding import Finding
 
 
@@ -37,11 +39,13 @@ class About(Enum):
     """What the bytes of a finding are, which decides from how many on it is shown."""
 
     LIVE = "live memory that could be freed"
+    GROWING = "live memory that becomes more and more"
+    CAPTURED = "memory that a failed capture keeps"
     CACHE = "memory that a device with much free memory does not miss"
 
 
 class Rule(NamedTuple):
-    """`find` makes a finding or none, whose kind is the function's name.
+    """`find` makes a finding or none, whose kind is the function's name; `relevance` reads the other columns.
 
     `replaces` are the kinds of findings about the same bytes or the same request, which are left out beside it.
     """
@@ -49,39 +53,62 @@ class Rule(NamedTuple):
     find: Callable[[Situation], Finding | None]
     about: About | None = None
     replaces: tuple[str, ...] = ()
+    comes_first: bool = False
+    """Among findings of its weight: what ends or slows the program, and what most people ask."""
+    is_seldom_meant: bool = False
+    """Is said of small programs, too: it is seldom kept on purpose."""
+    matters_share: float = MATTERS_OF_RESERVED_SHARE
+    """Of the reserved memory: live memory that is at least this share of it is worth a word."""
 
     @property
     def kind(self) -> str:
         """The name in documents: do not rename a rule's function."""
         return self.find.__name__
 
+    def finding(self, situation: Situation) -> Finding | None:
+        """What the rule finds, with its kind."""
+        found = self.find(situation)
+        return replace(found, kind=self.kind) if found else None
+
 
 RULES = (
-    Rule(out_of_memory, replaces=("retries", "room")),
-    Rule(leak, replaces=("kept_variable",)),
+    Rule(out_of_memory, replaces=("retries", "room"), comes_first=True),
+    Rule(
+        kept_by_cycle,
+        About.LIVE,
+        replaces=("kept_graph", "container_tensors"),
+        comes_first=True,
+        is_seldom_meant=True,
+    ),
+    Rule(kept_by_gradient_graph, About.LIVE, comes_first=True, is_seldom_meant=True),
+    Rule(leak, About.GROWING, replaces=("kept_variable",), comes_first=True),
+    Rule(kept_variable, About.LIVE, comes_first=True),
+    Rule(churn, comes_first=True),
+    Rule(batch, comes_first=True),
     Rule(kept_by_exception, About.LIVE, replaces=("kept_graph", "container_tensors")),
-    Rule(kept_by_cycle, About.LIVE, replaces=("kept_graph", "container_tensors")),
-    Rule(kept_by_gradient_graph, About.LIVE),
     Rule(kept_by_output, About.LIVE, replaces=("kept_graph", "container_tensors")),
     Rule(kept_by_optimizer, About.LIVE),
-    Rule(small_views, About.LIVE, replaces=("container_tensors",)),
-    Rule(failed_capture, replaces=("release",)),
-    Rule(churn),
+    Rule(small_views, About.LIVE, replaces=("container_tensors",), is_seldom_meant=True),
+    Rule(failed_capture, About.CAPTURED, replaces=("release",)),
     Rule(scattered, About.CACHE, replaces=("stuck", "split", "release")),
     Rule(split, About.CACHE, replaces=("stuck", "release")),
     Rule(unused_graph, About.LIVE),
     Rule(kept_graph, About.LIVE),
     Rule(container_tensors, About.LIVE),
-    Rule(second_model, About.LIVE),
-    Rule(weight_copy, About.LIVE, replaces=("container_tensors",)),
+    Rule(second_model, About.LIVE, is_seldom_meant=True, matters_share=COPY_MATTERS_SHARE),
+    Rule(
+        weight_copy,
+        About.LIVE,
+        replaces=("container_tensors",),
+        is_seldom_meant=True,
+        matters_share=COPY_MATTERS_SHARE,
+    ),
     Rule(gradient_buckets, About.LIVE),
-    Rule(kept_variable, About.LIVE),
     Rule(kept_gradients, About.LIVE),
     Rule(stuck, About.CACHE, replaces=("release",)),
     Rule(retries),
     Rule(optimizer_states),
     Rule(one_worker),
-    Rule(batch),
     Rule(kv_cache),
     Rule(waits_for_blocks),
     Rule(waits_for_seats),
@@ -98,4 +125,4 @@ RULES = (
     Rule(release),
     Rule(room),
 )
-"""`relevance` chooses among what they find, and puts it in order."""
+"""Those that come first, in their order. `relevance` chooses among what they find."""

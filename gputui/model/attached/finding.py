@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gputui.model.weight import Weight
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`kind` names the rule; `evidence` are sentences with numbers; `remedy` is "" if there is nothing to do.
+    """`kind` is the rule's name, which the table of rules sets; `evidence` are sentences with numbers.
 
-    `bytes` is how much memory it is about (0: none). `addresses` are the segments or blocks it points at, the largest
-    first, and `owners` their names; `screen` is where to see them, "map" or "tensors", "" if there is nothing to see.
-    `needs_look`: a look that the user asks for would tell more.
+    `remedy` is "" if there is nothing to do. `bytes` is how much memory it is about (0: none). `addresses` are the
+    segments or blocks it points at, the largest first, and `owners` their names; `screen` is where to see them, "map"
+    or "tensors", "" if there is nothing to see. `needs_look`: a look that the user asks for would tell more.
     """
 
-    kind: str
+    kind: str = field(default="", kw_only=True)
     weight: Weight
     title: str
     evidence: tuple[str, ...]

@@ -93,7 +93,7 @@ def test_a_growing_variable_is_named_before_the_counters_show_its_growth():
     device = seen.devices[0]
     sentences = []
     for weight in (Weight.PROBLEM, Weight.ADVICE):
-        leak = Finding("leak", weight, "", (), owners=("seen",), bytes=90 * MIB)
+        leak = Finding(weight, "", (), owners=("seen",), bytes=90 * MIB, kind="leak")
         answer = verdict(seen, device, looks=[look_holders(seen, device)], findings=[leak])
         assert answer is not None
         sentences.append(answer.sentence)

@@ -88,7 +88,7 @@ def test_a_holder_says_what_it_keeps_and_since_when():
 
 def test_a_growing_variable_is_the_likely_holder_of_memory_without_a_name():
     seen = moment(row(*MODEL, Tensor(900, "", Category.UNATTRIBUTED), LOSSES[0]))
-    leak = Finding("leak", Weight.PROBLEM, "", (), owners=("losses",), bytes=90 * MIB)
+    leak = Finding(Weight.PROBLEM, "", (), owners=("losses",), bytes=90 * MIB, kind="leak")
     device = seen.devices[0]
     answer = verdict(seen, device, looks=[look_holders(seen, device)], findings=[leak])
     assert answer is not None
@@ -229,7 +229,7 @@ def test_the_peak_says_what_the_largest_look_held():
 
 
 def finding(kind: str) -> Finding:
-    return Finding(kind, Weight.ADVICE, kind, ())
+    return Finding(Weight.ADVICE, kind, (), kind=kind)
 
 
 def shown(*evaluations: str) -> list[list[str]]:

@@ -113,12 +113,12 @@ def test_a_program_without_steps_needed_it_in_the_last_minute() -> None:
 
 
 def test_what_grows_comes_before_what_a_step_needs() -> None:
-    leak = Finding("leak", Weight.PROBLEM, "losses grows", (), bytes=MIB, owners=("losses",))
+    leak = Finding(Weight.PROBLEM, "losses grows", (), bytes=MIB, owners=("losses",), kind="leak")
     assert not sentence(seen(TOP, BOTTOM), leak).startswith("Each step")
 
 
 def test_memory_that_the_next_step_takes_back_is_not_called_free_where_something_grows() -> None:
-    leak = Finding("leak", Weight.PROBLEM, "losses grows", (), bytes=MIB, owners=("losses",))
+    leak = Finding(Weight.PROBLEM, "losses grows", (), bytes=MIB, owners=("losses",), kind="leak")
     assert "The most PyTorch memory is held by the states of opt: 400 MiB" in sentence(seen(BOTTOM), leak)
     assert "Most of PyTorch's memory is free in its cache" in sentence(seen(BOTTOM, swing=None), leak)
 

@@ -49,7 +49,6 @@ def release(situation: Situation) -> Finding | None:
         f" {'have fallen' if has_ended else 'fall'} from {format_bytes(parts.reserved_bytes)} to {left}.{_rest(parts)}"
     )
     return Finding(
-        kind="release",
         weight=Weight.FACT if is_sure else Weight.ADVICE,
         title=f"empty_cache() {would} {forecast(layout.release)}{'' if has_ended else ' now'}{back or doubt}.",
         evidence=(evidence, *(() if is_sure else (FAILED_CAPTURE,))),
@@ -70,7 +69,6 @@ def failed_capture(situation: Situation) -> Finding | None:
     title = f"A failed capture of a CUDA graph most likely keeps {format_bytes(doubtful)} that nothing uses"
     return replace(
         found,
-        kind="failed_capture",
         weight=Weight.ADVICE,
         title=f"{title}: empty_cache() may return none of it.",
         bytes=doubtful,
@@ -82,7 +80,6 @@ def _nothing(parts: Composition, would: str) -> Finding | None:
     if kept < STUCK_BYTES:
         return None
     return Finding(
-        kind="release",
         weight=Weight.FACT,
         title=f"empty_cache() {would} nothing, although {format_bytes(kept)} of the reserved memory is free.",
         evidence=(_rest(parts).strip(),),
@@ -116,7 +113,6 @@ def churn(situation: Situation) -> Finding | None:
     callers = inventory.empties if inventory else ()
     rates = f"{freed / span_s:.0f} segments a second go back to the driver, and {taken / span_s:.0f} are allocated"
     return Finding(
-        kind="churn",
         weight=Weight.PROBLEM,
         title=f"The cache is emptied all the time: {rates}.",
         evidence=(evidence, *([f"empty_cache() is called in {listed(callers)}."] if callers else [])),

@@ -35,7 +35,6 @@ def out_of_memory(situation: Situation) -> Finding | None:
     if room is not None and not situation.moment.ended:
         evidence.append(f"A tensor of up to {format_bytes(room.after_release_bytes)} fits now.")
     return Finding(
-        kind="out_of_memory",
         weight=Weight.PROBLEM,
         title=f"Out of memory: an allocation failed {_times(counters.num_ooms)}.",
         evidence=tuple(evidence),
@@ -59,7 +58,6 @@ def retries(situation: Situation) -> Finding | None:
     if _was_full_of_cache(situation):
         full += f", although tensors never took more than {format_bytes(counters.peak_allocated_bytes)}"
     return Finding(
-        kind="retries",
         weight=Weight.PROBLEM if often else Weight.ADVICE,
         title=f"{full}: PyTorch returned its cache and tried again.",
         evidence=tuple(evidence),
@@ -89,7 +87,6 @@ def room(situation: Situation) -> Finding | None:
     now, later = format_bytes(largest.now_bytes), format_bytes(largest.after_release_bytes)
     evidence = (f"{now} fits at once; for more, PyTorch first returns its cache to the driver.",)
     return Finding(
-        kind="room",
         weight=Weight.FACT,
         title=f"The largest tensor that fits now is {later}.",
         evidence=evidence if largest.after_release_bytes > largest.now_bytes else (),

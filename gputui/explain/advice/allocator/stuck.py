@@ -82,7 +82,6 @@ def stuck(situation: Situation) -> Finding | None:
     is_not_yet = is_unknown and not layout.is_searched
     moment = situation.moment
     return Finding(
-        kind="stuck",
         weight=Weight.ADVICE,
         title=f"{format_bytes(parts.stuck_bytes)} of free memory is stuck in {counted(len(segments), 'segment')}.",
         evidence=(*map(_segment, segments[:SEGMENTS_SHOWN]), *map(_hold, holders[:HOLDERS_SHOWN])),
@@ -117,7 +116,6 @@ def scattered(situation: Situation) -> Finding | None:
         f" {format_bytes(max(map(_largest_free, held)))}."
     )
     return Finding(
-        kind="scattered",
         weight=Weight.PROBLEM if counters.num_ooms or counters.num_alloc_retries else Weight.ADVICE,
         title=f"Fragmentation: {len(held)} large segments are held by small blocks, with {format_bytes(stuck_bytes)}"
         " stuck in them.",
@@ -150,7 +148,6 @@ def split(situation: Situation) -> Finding | None:
         f" {last_look}, so which blocks these are is not known."
     )
     return Finding(
-        kind="split",
         weight=Weight.PROBLEM,
         title=f"Fragmentation: {format_bytes(counters.inactive_split_bytes)} is free, but in pieces.",
         evidence=(evidence,),

@@ -50,7 +50,6 @@ def second_model(situation: Situation) -> Finding | None:
             continue
         copy = _path_of(storages, models[twin], twin) or name
         return Finding(
-            kind="second_model",
             weight=Weight.ADVICE,
             title=f"{copy} is a second copy of {twin} on the device: {format_bytes(size_bytes)}.",
             evidence=(f"Its {count:,} parameters have the same shapes as {twin}'s, and no optimizer trains them.",),
@@ -108,7 +107,6 @@ def _finding(
     size = f"{format_bytes(_bytes(storages))}{f' ({made_at})' if made_at and not line else ''}"
     alike = f"Its {len(storages):,} tensors have the shapes of the {len(parameters):,} parameters of {model}."
     return Finding(
-        kind="weight_copy",
         weight=Weight.ADVICE,
         title=f"{copy} holds {what} of the weights of {model}{precision}: {size}.",
         evidence=(alike,),

@@ -27,7 +27,6 @@ def kept_graph(situation: Situation) -> Finding | None:
         if saved < _least(situation):
             continue
         return Finding(
-            kind="kept_graph",
             weight=Weight.ADVICE,
             title=f"{holder.label} keeps an autograd graph: {format_bytes(saved)} saved for a backward pass.",
             evidence=(f"It {holder.keeps.rpartition(', ')[2]}.", _why(situation)),
@@ -50,7 +49,6 @@ def container_tensors(situation: Situation) -> Finding | None:
             continue
         what = f"It is a {container.type}{_limit(container)}." if container else f"Together: {holder.keeps}."
         return Finding(
-            kind="container_tensors",
             weight=Weight.ADVICE,
             title=f"{holder.label} keeps {format_bytes(own)} on the device in {counted(holder.elements, 'element')}.",
             evidence=(what, _why(situation)),

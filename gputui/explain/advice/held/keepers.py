@@ -72,7 +72,6 @@ def kept_by_exception(situation: Situation) -> Finding | None:
     which = exceptions_words(exceptions) or counted(len(exceptions), "exception")
     keeps = f"{which[0].upper()}{which[1:]} {'keeps' if len(exceptions) == 1 else 'keep'}"
     return _finding(
-        "kept_by_exception",
         f"{keeps if exceptions else 'An exception keeps'} the locals of {listed(functions) or 'functions'}:",
         blockers,
         _forget_exception(min((blocker.owner.keeper for blocker in blockers), key=EXCEPTIONS.index), locals_),
@@ -108,7 +107,7 @@ def kept_by_output(situation: Situation) -> Finding | None:
         displayed = next(((name, cell) for name, cell in outputs.items() if cell), None)
         first = f"%xdel _{displayed[1]} frees {displayed[0]}. " if displayed else ""
         cure = f"{first}To free all outputs: {FORGET_OUTPUTS}. A cell that ends with ; keeps no output."
-    return _finding("kept_by_output", f"{listed(outputs)} {'keeps' if len(outputs) == 1 else 'keep'}", blockers, cure)
+    return _finding(f"{listed(outputs)} {'keeps' if len(outputs) == 1 else 'keep'}", blockers, cure)
 
 
 def kept_by_optimizer(situation: Situation) -> Finding | None:
@@ -126,7 +125,7 @@ def kept_by_optimizer(situation: Situation) -> Finding | None:
         return None  # parameters of modules that were not found
     names = dict.fromkeys(label_of(owner.name).state.optimizer or owner.name for owner in old)
     title = f"{listed(names)} {'keeps' if len(names) == 1 else 'keep'} the parameters of a model that was replaced:"
-    return _finding("kept_by_optimizer", title, blockers, CURES[Keeper.OPTIMIZER])
+    return _finding(title, blockers, CURES[Keeper.OPTIMIZER])
 
 
 def kept_by_cycle(situation: Situation) -> Finding | None:
@@ -136,7 +135,7 @@ def kept_by_cycle(situation: Situation) -> Finding | None:
     if not blockers:
         return None
     remedy = _break_cycle(blockers[0].owner.name if collection is None else collection.groups[0].cycles.closed_by)
-    finding = _finding("kept_by_cycle", "Only reference cycles keep", blockers, remedy, Weight.PROBLEM)
+    finding = _finding("Only reference cycles keep", blockers, remedy, Weight.PROBLEM)
     if collection is None:
         about = format_bytes(finding.bytes)
         closed_by = _LINE.sub(r" at \1", blockers[0].owner.name.removeprefix(CYCLE_OF))
@@ -156,7 +155,6 @@ def kept_by_gradient_graph(situation: Situation) -> Finding | None:
     calls = inventory.creates_graph if inventory else ()
     lines = f" ({calls[0]})" if len(calls) == 1 else ""
     finding = _finding(
-        "kept_by_gradient_graph",
         f"backward(create_graph=True){lines} keeps models that are gone:",
         blockers,
         "Set the .grad of its parameters to None before you let a model go, or use torch.autograd.grad(loss,"
@@ -174,7 +172,6 @@ def gradient_buckets(situation: Situation) -> Finding | None:
         return None
     name = blockers[0].owner.name
     finding = _finding(
-        "gradient_buckets",
         f"DistributedDataParallel keeps {name}:",
         blockers,
         "Pass gradient_as_bucket_view=True to DistributedDataParallel: the gradients are then views of the buckets,"
@@ -223,9 +220,7 @@ def _bytes(blockers: Sequence[Blocker]) -> int:
     return sum(blocker.block.size_bytes for blocker in blockers)
 
 
-def _finding(
-    kind: str, title: str, blockers: Sequence[Blocker], remedy: str, weight: Weight = Weight.ADVICE
-) -> Finding:
+def _finding(title: str, blockers: Sequence[Blocker], remedy: str, weight: Weight = Weight.ADVICE) -> Finding:
     kept_bytes = _bytes(blockers)
     sizes: Counter[str] = Counter()
     for blocker in blockers:
@@ -234,7 +229,6 @@ def _finding(
     rest = kept_bytes - sum(size for _, size in largest)
     evidence = [f"{what}: {format_bytes(size)}." for what, size in largest]
     return Finding(
-        kind=kind,
         weight=weight,
         title=f"{title} {format_bytes(kept_bytes)}.",
         evidence=(*evidence, *([f"Others: {format_bytes(rest)}."] if rest else [])),

@@ -42,7 +42,6 @@ def small_views(situation: Situation) -> Finding | None:
     has_graph = any(storage.category is Category.ACTIVATION for storage in storages)
     copy = f"{element}{'.detach()' if has_graph else ''}.clone()"
     return Finding(
-        kind="small_views",
         weight=Weight.ADVICE,
         title=f"{name}{f' ({line})' if line else ''} keeps {format_bytes(kept_bytes)} through views of"
         f" {format_bytes(kept_bytes - hidden_bytes)}.",

@@ -51,7 +51,6 @@ def _finding(growing: Sequence[GrowingVariable]) -> Finding:
     container = variable.container
     is_bounded = container is not None and container.limit > 0
     return Finding(
-        kind="leak",
         weight=Weight.ADVICE if is_bounded or not variable.is_on_device else Weight.PROBLEM,
         title=_title(variable),
         evidence=(
@@ -234,7 +233,6 @@ def _nameless(situation: Situation) -> Finding | None:
         return None
     more = "" if looks[-1].layout.is_searched else what_names(situation.moment)
     return Finding(
-        kind="leak",
         weight=Weight.PROBLEM,
         title="A leak: the program keeps more and more tensors,"
         f" {format_bytes(grown_bytes)} more since the first look.",
@@ -257,7 +255,6 @@ def _counted(situation: Situation) -> Finding | None:
     parts = _growing_parts(situation.looks)
     unknown = "The counters show it beyond the rise and fall of each step; no look has found yet what grows."
     return Finding(
-        kind="leak",
         weight=Weight.PROBLEM,
         title=f"Allocated memory grows: {grown} more since {since}, {rate_words(growth.bytes_per_s)}.",
         evidence=tuple(parts) or (unknown,),

@@ -48,7 +48,6 @@ def kept_variable(situation: Situation) -> Finding | None:
     is_all = of_it.bytes == largest.bytes
     content = content_of(variable) if is_all else f"in {counted(largest.elements, 'element')}"
     return Finding(
-        kind="kept_variable",
         weight=Weight.FACT,
         title=f"{largest.label} keeps {format_bytes(largest.bytes)} {content}{_how(variable)}: a leak if it grows.",
         evidence=tuple(what_it_keeps(variable)) if is_all else (),

@@ -43,7 +43,6 @@ def nccl(situation: Situation) -> Finding | None:
         f" {format_bytes(counters.allocated_bytes)}."
     )
     return Finding(
-        kind="nccl",
         weight=Weight.ADVICE,
         title=f"NCCL may find no memory: {format_bytes(free)} is free on the device, and PyTorch's cache has"
         f" {format_bytes(releasable)}.",
@@ -73,7 +72,6 @@ def pinned_rounding(situation: Situation) -> Finding | None:
         f" {counted(len(pinned), 'tensor')}: {top.owner or 'the largest'} takes {rounded} for {size}."
     )
     return Finding(
-        kind="pinned_rounding",
         weight=Weight.ADVICE,
         title=f"Pinned host memory takes {format_bytes(asked + added)} for {format_bytes(asked)} of tensors.",
         evidence=(evidence,),
@@ -103,7 +101,6 @@ def unmapped(situation: Situation) -> Finding | None:
         f" in private pools; NVML shows {format_bytes(used)} for this process."
     )
     return Finding(
-        kind="unmapped",
         weight=Weight.FACT,
         title=f"{format_bytes(missing)} of the memory that PyTorch counts as reserved is not on the device.",
         evidence=(levels, UNMAPPED),

@@ -33,7 +33,6 @@ def idle_context(situation: Situation) -> Finding | None:
             f"PyTorch had up to {format_bytes(peak)} reserved here, as torch.load() does without map_location."
         )
     return Finding(
-        kind="idle_context",
         weight=Weight.ADVICE,
         title=f"This process has a CUDA context here and no tensor: {format_bytes(used)} that others cannot use.",
         evidence=tuple(evidence),
@@ -53,7 +52,6 @@ def visitors(situation: Situation) -> Finding | None:
     pids = f"PID {listed(str(one.pid) for one in driver.visitors)}"
     ranks = f" This job has {world_size} ranks." if world_size > 1 else ""
     return Finding(
-        kind="visitors",
         weight=Weight.ADVICE,
         title=f"{count} {who} that {'works' if count == 1 else 'work'} on other devices"
         f" {'has' if count == 1 else 'have'} a CUDA context here, too: {format_bytes(held)}.",

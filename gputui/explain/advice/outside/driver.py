@@ -36,7 +36,6 @@ def gap(situation: Situation) -> Finding | None:
         evidence.append(_outside(situation, outside))
     allocated = format_bytes(bridge.allocated_bytes)
     return Finding(
-        kind="gap",
         weight=Weight.FACT,
         title=f"NVML shows {format_bytes(used)} for this process where PyTorch has {allocated} allocated.",
         evidence=tuple(evidence),
@@ -66,7 +65,6 @@ def others(situation: Situation) -> Finding | None:
     room = situation.device.room
     is_short = room is not None and used > room.after_release_bytes
     return Finding(
-        kind="others",
         weight=Weight.ADVICE if is_short else Weight.FACT,
         title=f"Other processes hold {format_bytes(used)} of this device.",
         evidence=(f"That is {used / total:.0%} of its {format_bytes(total)}, which this process cannot use.",),
@@ -86,7 +84,6 @@ def pools(situation: Situation) -> Finding | None:
     held_bytes = format_bytes(sum(segment.held_bytes for segment in held))
     would = "would have returned" if situation.moment.ended else "would return"
     return Finding(
-        kind="pools",
         weight=Weight.ADVICE,
         title=f"{format_bytes(free)} is free in private pools, where no other allocation can use it.",
         evidence=(f"Kept by {holders}. Without them, empty_cache() {would} {held_bytes} more.",),
@@ -110,7 +107,6 @@ def pending(situation: Situation) -> Finding | None:
         " stream has finished its work on these tensors."
     )
     return Finding(
-        kind="pending",
         weight=Weight.ADVICE,
         title=f"{format_bytes(waiting)} has been freed but still waits for another stream.",
         evidence=(evidence,),
@@ -138,7 +134,6 @@ def rounding(situation: Situation) -> Finding | None:
             f" The program sets how it rounds: {settings.get('PYTORCH_CUDA_ALLOC_CONF') or 'roundup_power2_divisions'}."
         )
     return Finding(
-        kind="rounding",
         weight=Weight.ADVICE,
         title=f"Rounding adds {format_bytes(added)} to the tensors.",
         evidence=(evidence,),

@@ -68,7 +68,7 @@ def _slope(highest: Highest, need_bytes: int) -> Finding | None:
 
 
 def _finding(title: str, evidence: str, size_bytes: int) -> Finding:
-    return Finding("batch", Weight.FACT, title, (evidence,), bytes=size_bytes, screen="tensors")
+    return Finding(Weight.FACT, title, (evidence,), bytes=size_bytes, screen="tensors")
 
 
 def highest_of(layouts: Iterable[DeviceLayout]) -> Highest:

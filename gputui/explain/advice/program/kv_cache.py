@@ -55,7 +55,6 @@ def kv_cache(situation: Situation) -> Finding | None:
         return None
     storages.sort(key=lambda storage: -storage.size_bytes)
     return Finding(
-        kind="kv_cache",
         weight=Weight.FACT,
         title=cache_words(situation.moment.serving)
         or _title(storages)

@@ -27,7 +27,6 @@ def waits_for_blocks(situation: Situation) -> Finding | None:
     preempted = f"{counted(use.preemptions, 'preemption')} of running requests. " if use.preemptions else ""
     others = [f"{result.flags.words} {result.blocks:,} blocks" for result in larger(serving)]
     return Finding(
-        kind="waits_for_blocks",
         weight=Weight.ADVICE,
         title=f"Requests wait for the KV cache: {use.waiting or 0:,} wait, {use.running or 0:,} run.",
         evidence=(f"{preempted}{use.free_blocks or 0:,} of {use.blocks or 0:,} blocks are free.",),
@@ -48,7 +47,6 @@ def waits_for_seats(situation: Situation) -> Finding | None:
     count = serving.use.waiting
     waiting = f"{counted(count, 'request')} wait{'s' if count == 1 else ''}"
     return Finding(
-        kind="waits_for_seats",
         weight=Weight.ADVICE,
         title=f"{waiting}, as max_num_seqs={most} run; {free:.0%} of the blocks are free.",
         evidence=(f"{blocks_in_use(serving):,} of {serving.use.blocks or 0:,} blocks are in use.",),

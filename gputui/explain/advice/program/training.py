@@ -55,7 +55,6 @@ def kept_gradients(situation: Situation) -> Finding | None:
         f" up to {format_bytes(saved_bytes(layout))} for backward."
     )
     return Finding(
-        kind="kept_gradients",
         weight=Weight.ADVICE,
         title=f"{format_bytes(least)} of gradients{of_model} are kept through the forward pass.",
         evidence=(evidence,),
@@ -82,7 +81,6 @@ def _left_gradients(situation: Situation) -> Finding | None:
     roots = list(dict.fromkeys(label_of(s.owner).root for s in layout.storages if s.category is Category.GRADIENT))
     models = listed(roots)
     return Finding(
-        kind="kept_gradients",
         weight=Weight.ADVICE,
         title=f"{models} still {'have' if len(roots) > 1 else 'has'} {format_bytes(left)} of gradients.",
         evidence=("They were still there when the program ended." if situation.moment.ended else STANDS_STILL,),
@@ -110,7 +108,6 @@ def unused_graph(situation: Situation) -> Finding | None:
         f"{len(looks)} looks in {span} found activations saved for backward, but no gradient and no optimizer state."
     )
     return Finding(
-        kind="unused_graph",
         weight=Weight.ADVICE,
         title=f"{format_bytes(saved)} is saved for a backward pass that never runs.",
         evidence=(evidence,),
@@ -141,7 +138,6 @@ def optimizer_states(situation: Situation) -> Finding | None:
     )
     share = f"{per_parameter:.0f} bytes for each of {_count(most)} parameters"
     return Finding(
-        kind="optimizer_states",
         weight=Weight.ADVICE if _is_tight(situation) else Weight.FACT,
         title=f"The optimizer keeps {format_bytes(total)}: {share}.",
         evidence=(evidence,),
@@ -169,7 +165,6 @@ def one_worker(situation: Situation) -> Finding | None:
         f"The device is {utilization:.0f}% busy; the only DataLoader worker uses {workers.cpu_percent:.0f}% of a core."
     )
     return Finding(
-        kind="one_worker",
         weight=Weight.ADVICE,
         title="The device waits for data: one worker loads all of it.",
         evidence=(evidence,),
