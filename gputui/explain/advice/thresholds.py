@@ -23,8 +23,12 @@ FULL_SHARE = 0.5
 
 IDLE_S = 4.0
 """A program that allocates and frees nothing for this long stands still: a notebook between two cells."""
+HABIT_LOOKS = 6
+"""What is there in so many looks of a program that moves is a habit of it."""
 SAME_LOOKS = 6
 """A variable that keeps the same blocks in this many looks of a program that moves keeps them for good."""
+FEWEST_ELEMENTS = 3
+"""A list of one or two tensors is a double buffer or a pair of inputs."""
 KEPT_SHARE = 0.05
 """Of the allocated memory: what a variable or a second model must keep to be a finding."""
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from gputui.explain.advice.held.folded import folded
 from gputui.explain.advice.held.holders import Holder, holders_of
 from gputui.explain.advice.situation import STANDS_STILL, Seen, Situation
-from gputui.explain.advice.thresholds import KEPT_SHARE, PART_BYTES, SAME_LOOKS
+from gputui.explain.advice.thresholds import FEWEST_ELEMENTS, KEPT_SHARE, PART_BYTES, SAME_LOOKS
 from gputui.explain.owners.names import counted, singular
 from gputui.model.attached.finding import Finding
 from gputui.model.attached.moment import DeviceLayout
@@ -16,8 +16,6 @@ from gputui.model.weight import Weight
 from gputui.units import format_bytes
 
 SAME_SHARE = 0.9
-FEWEST_TENSORS = 3
-"""A list of one or two tensors is a double buffer or a pair of inputs."""
 
 
 def kept_graph(situation: Situation) -> Finding | None:
@@ -45,7 +43,7 @@ def container_tensors(situation: Situation) -> Finding | None:
     for holder in _lasting(situation):
         container = containers.get(holder.name)
         own = holder.bytes - _saved_bytes(situation, holder)
-        if holder.elements < FEWEST_TENSORS or own < _least(situation):
+        if holder.elements < FEWEST_ELEMENTS or own < _least(situation):
             continue
         what = f"It is a {container.type}{_limit(container)}." if container else f"Together: {holder.keeps}."
         return Finding(

@@ -11,7 +11,7 @@ from gputui.explain.advice.leaks.growing import GrowingVariable
 from gputui.explain.advice.leaks.thresholds import LOOKS
 from gputui.explain.advice.leaks.variables import in_one_look
 from gputui.explain.advice.situation import Situation, category_bytes
-from gputui.explain.advice.thresholds import MATTERS_OF_RESERVED_SHARE, PART_BYTES
+from gputui.explain.advice.thresholds import FEWEST_ELEMENTS, MATTERS_OF_RESERVED_SHARE, PART_BYTES
 from gputui.explain.owners.names import counted
 from gputui.model.attached.finding import Finding
 from gputui.model.attached.moment import DeviceLayout
@@ -19,8 +19,6 @@ from gputui.model.attached.tensors import OF_MODELS, Category
 from gputui.model.weight import Weight
 from gputui.units import format_bytes
 
-FEWEST_ELEMENTS = 3
-"""A list of one or two tensors is a double buffer or a pair of inputs."""
 OF_TRAINING = (Category.GRADIENT, Category.OPTIMIZER_STATE)
 """Where these are, a local variable has the graph of the present step."""
 MODELS = (

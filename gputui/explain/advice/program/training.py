@@ -7,13 +7,13 @@ from collections.abc import Collection, Sequence
 from itertools import dropwhile
 from math import prod
 
-from gputui.explain.advice.leaks.thresholds import LOOKS
 from gputui.explain.advice.situation import STANDS_STILL, Seen, Situation, category_bytes, saved_bytes
 from gputui.explain.advice.thresholds import (
     BUSY_CPU_PERCENT,
     FORWARD_BYTES,
     FORWARD_LOOKS,
     GRADIENT_SHARE,
+    HABIT_LOOKS,
     IDLE_PERCENT,
     PART_BYTES,
     STATE_BYTES_PER_PARAMETER,
@@ -37,7 +37,7 @@ def kept_gradients(situation: Situation) -> Finding | None:
     if situation.is_idle:
         return _left_gradients(situation)
     whole = [look for look in situation.looks if look.is_complete]
-    looks = _since_there_were(Category.GRADIENT, whole if len(whole) >= LOOKS else situation.looks)
+    looks = _since_there_were(Category.GRADIENT, whole if len(whole) >= HABIT_LOOKS else situation.looks)
     least = min((category_bytes(look.layout, Category.GRADIENT) for look in looks), default=0)
     if least < PART_BYTES:
         return None
@@ -94,7 +94,7 @@ def _left_gradients(situation: Situation) -> Finding | None:
 def unused_graph(situation: Situation) -> Finding | None:
     """Activations saved for backward in a program that runs no backward pass: evaluation without `no_grad`."""
     looks = situation.looks
-    if len(looks) < LOOKS or looks[-1].time - looks[0].time < UNUSED_GRAPH_SPAN_S or not _is_moving(looks):
+    if len(looks) < HABIT_LOOKS or looks[-1].time - looks[0].time < UNUSED_GRAPH_SPAN_S or not _is_moving(looks):
         return None
     trained = (Category.GRADIENT, Category.OPTIMIZER_STATE)
     if any(category_bytes(look.layout, kind) for look in looks for kind in trained):
