@@ -8,11 +8,14 @@ from importlib import import_module
 import pytest
 
 from gputui.explain.advice import findings
+from gputui.explain.answer.verdict import look_holders, verdict
 from gputui.explain.moment import disconnects
+from gputui.model.attached.finding import Finding
 from gputui.model.attached.target import Disconnect, DisconnectKind
 from gputui.model.machine.device import Device, DeviceLook, Lost
 from gputui.model.machine.snapshot import Snapshot
 from gputui.model.reading import NOT_LOOKED_AT, NOT_READ, Absent, AbsentKind, Problem, ProblemKind
+from gputui.model.weight import Weight
 from gputui.once.document import document
 from gputui.probe.pace import budget
 from gputui.sources.files.recording.reader import Recording
@@ -20,10 +23,11 @@ from gputui.sources.files.recording.story import Story
 from gputui.sources.nvml import errors
 from gputui.ui.drawing.appearance import Appearance
 from gputui.ui.drawing.attach.head import draw_ending
+from gputui.ui.drawing.attach.why import draw_advice
 from gputui.ui.drawing.line import text_of
 from gputui.ui.drawing.monitor.devices import DeviceRow, draw_lost
 from tests.explain.maps import segment
-from tests.explain.moments import moment
+from tests.explain.moments import Tensor, moment, row
 from tests.recording.made import job
 from tests.ui.attach.sitting import sitting
 
@@ -100,3 +104,13 @@ def test_a_finding_is_marked_by_a_flag_if_a_look_helps(monkeypatch: pytest.Monke
         True: (False, False),
         False: (True, True),
     }
+
+
+def test_what_to_do_is_chosen_by_the_variables_of_a_verdict_and_not_by_its_sentence():
+    seen = moment(row(Tensor(400, "batch")), used_mib=600)
+    answer = verdict(seen, seen.devices[0], looks=[look_holders(seen, seen.devices[0])])
+    cure = Finding(Weight.ADVICE, FOREIGN, (), "del batch", owners=("batch",))
+    assert answer.variables == {"batch"}
+    assert text_of(draw_advice((cure,), replace(answer, sentence=FOREIGN), 80)).startswith(" > del batch")
+    other = replace(answer, variables=frozenset({"model"}))
+    assert text_of(draw_advice((cure,), other, 80)).startswith(f" * {FOREIGN}")

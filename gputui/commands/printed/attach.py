@@ -77,9 +77,10 @@ def _answer(
     page: Page, verdicts: Sequence[tuple[str, Verdict]], first: Sequence[tuple[str, Finding]], *, is_of_error: bool
 ) -> None:
     """Who holds the memory, and the first finding: before that where it names the cause, unless an error is told."""
-    about = " ".join(answer.sentence for _, answer in verdicts)
-    first = [(name, finding) for name, finding in first if finding.title not in about]
-    leads = not is_of_error and any(names_a_cause(finding, about) for _, finding in first)
+    said = [answer.cause.title for _, answer in verdicts if answer.cause]
+    variables = frozenset[str]().union(*(answer.variables for _, answer in verdicts))
+    first = [(name, finding) for name, finding in first if finding.title not in said]
+    leads = not is_of_error and any(names_a_cause(finding, variables) for _, finding in first)
     titles = [(LOOKS[finding.weight], f"{name}{finding.title}") for name, finding in first]
     for look, title in titles if leads else ():
         page.drawn(draw_entry(look, title, page.width))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 
 from gputui.explain.advice.rules import RULES, About
 from gputui.explain.advice.situation import Situation
@@ -12,6 +12,7 @@ from gputui.explain.advice.thresholds import (
     MATTERS_SHARE,
     PART_BYTES,
 )
+from gputui.explain.owners.labels import variables_of
 from gputui.model.attached.finding import Finding
 from gputui.model.reading import value_of
 from gputui.model.weight import Weight
@@ -42,13 +43,13 @@ def relevant(findings: Iterable[Finding], situation: Situation) -> tuple[Finding
     return tuple(shown)
 
 
-def names_a_cause(finding: Finding, verdict: str) -> bool:
+def names_a_cause(finding: Finding, variables: Set[str]) -> bool:
     """Whether a finding says why memory is held that could be freed, which is what most people ask.
 
-    A fact about it does if the verdict's sentence is about something else.
+    A fact about it does if the verdict's sentence is about other variables than these.
     """
     is_cause = _RULES[finding.kind].about in CAUSES
-    return is_cause and (finding.weight is not Weight.FACT or not any(map(verdict.__contains__, finding.owners)))
+    return is_cause and (finding.weight is not Weight.FACT or variables.isdisjoint(variables_of(finding.owners)))
 
 
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:

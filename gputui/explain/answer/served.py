@@ -22,6 +22,7 @@ def in_servers_words(verdict: Verdict | None, moment: TargetMoment, device: Devi
     return replace(
         verdict,
         sentence=f"{sentence} {verdict.sentence}" if verdict.growth else sentence,
+        variables=verdict.variables if verdict.growth else frozenset(),
         nameless="",
         needs_look=False,
         served=lines_of(moment.serving, parts),

@@ -9,9 +9,10 @@ from gputui.explain.advice.held.folded import folded
 from gputui.explain.advice.held.holders import Holder, HolderKey, device_holders, holders_of
 from gputui.explain.advice.leaks.counters import Growth, growth_in, rate_words, time_left_words
 from gputui.explain.advice.relevance import names_a_cause
-from gputui.explain.answer.estimates import LookHolders, need_beside, rising, with_growth, with_leak
+from gputui.explain.answer.estimates import LookHolders, Rise, need_beside, rising, with_growth, with_leak
 from gputui.explain.memory.need import Need, need_of, need_words
 from gputui.explain.moment.probe_state import at_top
+from gputui.explain.owners.labels import variables_of
 from gputui.explain.owners.names import family, listed
 from gputui.explain.owners.not_yet import not_yet_words, waits_for_key, what_names
 from gputui.explain.serving.division import ServedPart
@@ -63,6 +64,7 @@ class HolderLine:
 class Verdict:
     """The sentence, its weight, the largest holders, and what the shares are shares of ("of the device").
 
+    `variables` are those that the sentence names, `cause` is the finding whose title it begins with.
     `nameless` says what to do if most memory has no known owner, else ""; `needs_look` whether a look by key may name
     it. `not_yet` is how much was not searched for yet: see `not_yet_words`.
     """
@@ -71,6 +73,8 @@ class Verdict:
     weight: Weight
     holders: tuple[HolderLine, ...]
     whole: str
+    variables: frozenset[str] = frozenset()
+    cause: Finding | None = None
     growth: Growth | None = None
     peak: str = ""
     """What the largest look so far held, where that is less than the peak."""
@@ -120,25 +124,26 @@ def verdict(
     is_most = 2 * largest.bytes >= device.statistics.reserved_bytes
     need = None if moment.ended or growth or leak else need_beside(device, rise)
     sentence = _most(largest, suspect, whole_bytes, whole, is_most=is_most, was=moment.ended is not None)
+    likely = suspect.name if suspect and largest.key[0] in NAMELESS else ""
+    names = ["" if largest.key[0] == "keeper" else largest.key[1], likely]
     if need:
-        sentence = need_words(need, device.top, device.layout)
+        sentence, stem = need_words(need, device.top, device.layout)
+        names = [stem]
         holders = folded(top) or holders
         whole, whole_bytes = _whole(device, holders)
-    named = leak.owners[0] if leak and leak.owners else ""
-    if growth and rise and not named and rise.bytes_per_s >= OF_GROWTH * growth.bytes_per_s:
-        named = rise.name
-    is_of_largest = family(named) == largest.name or named.startswith(f"{largest.name}[")
-    named = largest.name if is_of_largest else named
+    named = _named(leak, growth, rise, largest)
     rises = _growth(device, growth, named, largest)
     if not rises and leak and not moment.ended:
-        rises = _grows_by_looks(leak, sentence)
+        rises = "" if leak.owners[:1] and leak.owners[0] in names else _grows_by_looks(leak)
     is_of_another = bool(rises) and named not in ("", largest.name)
     sentence = f"{rises} {sentence}" if is_of_another else f"{sentence} {rises}".rstrip()
     if not rises and not moment.ended:
         sentence += _still(moment, counters, need)
-    cause = next((found for found in findings if not found.until and names_a_cause(found, sentence)), None)
-    if cause and largest.key[0] in (_CACHE, _OUTSIDE) and not need:
+    variables = variables_of([*names, named] if rises else names)
+    cause = _cause(findings, variables) if largest.key[0] in (_CACHE, _OUTSIDE) and not need else None
+    if cause:
         sentence = f"{cause.title} {sentence}"
+        variables |= variables_of(cause.owners)
     held = sum(holder.bytes for holder in holders)
     shown = [holder for holder in holders[:HOLDERS_SHOWN] if holder.bytes >= HOLDER_SHARE * held]
     firsts = _first_seen(looks)
@@ -149,12 +154,14 @@ def verdict(
         weight=Weight.PROBLEM if growth or Weight.PROBLEM in weights else min(weights, key=_RANK.index, default=_FACT),
         holders=tuple(HolderLine(h, h.bytes / whole_bytes, firsts.get(h.key, 0.0)) for h in shown),
         whole=whole,
+        variables=variables,
+        cause=cause,
         growth=growth,
         peak="" if need else _peak(device, looks),
         nameless=nameless,
         not_yet=not_yet_words(moment, device, [(time, _nameless_bytes(holders)) for time, holders in looks]),
         needs_look=needs_look,
-        suspect=suspect.name if suspect and largest.key[0] in NAMELESS else "",
+        suspect=likely,
     )
 
 
@@ -176,6 +183,20 @@ def holders_at_top(moment: TargetMoment, device: DeviceMoment) -> tuple[Holder, 
     if shown is None or there is None or there.layout is None:
         return ()
     return device_holders(there, holders_of(there.layout, shown.containers))
+
+
+def _named(leak: Finding | None, growth: Growth | None, rise: Rise | None, largest: Holder) -> str:
+    """The variable that grows, "" where none is known; an element of the largest holder is that holder."""
+    named = leak.owners[0] if leak and leak.owners else ""
+    if growth and rise and not named and rise.bytes_per_s >= OF_GROWTH * growth.bytes_per_s:
+        named = rise.name
+    is_of_largest = family(named) == largest.name or named.startswith(f"{largest.name}[")
+    return largest.name if is_of_largest else named
+
+
+def _cause(findings: Sequence[Finding], variables: frozenset[str]) -> Finding | None:
+    """The first finding that says why memory is held."""
+    return next((found for found in findings if not found.until and names_a_cause(found, variables)), None)
 
 
 def _still(moment: TargetMoment, counters: Counters | None, need: Need | None) -> str:
@@ -299,9 +320,9 @@ def _growth(device: DeviceMoment, growth: Growth | None, named: str, largest: Ho
     return f"{words} and fills the device in {left}." if left else f"{words}."
 
 
-def _grows_by_looks(leak: Finding, sentence: str) -> str:
-    """What looks have found to grow and the sentence does not name, where the counters do not show it yet."""
-    if leak.weight is not Weight.PROBLEM or not leak.owners or leak.owners[0] in sentence:
+def _grows_by_looks(leak: Finding) -> str:
+    """What looks have found to grow, where the counters do not show it yet."""
+    if leak.weight is not Weight.PROBLEM or not leak.owners:
         return ""
     return f"{leak.owners[0]} grows: {format_bytes(leak.bytes)} by now."
 

@@ -75,18 +75,19 @@ def is_high_enough(swing: Swing, look: Look) -> bool:
     return any(each >= OF_PEAK * swing.highest_allocated_bytes for each in allocated)
 
 
-def need_words(need: Need, top: DeviceLayout | None, now: DeviceLayout | None) -> str:
-    """The sentence about it, with what looks near the top and at another time have found."""
+def need_words(need: Need, top: DeviceLayout | None, now: DeviceLayout | None) -> tuple[str, str]:
+    """The sentence about it, with what looks near the top and at another time have found; and the module it names."""
     is_training = top is not None and any(top.by_category.get(category, 0) for category in TRAINS)
-    most = _most_words(need, top, now) if top else ""
+    most, stem = _most_words(need, top, now) if top else ("", "")
     highest, within = format_bytes(need.highest_bytes), format_bytes(need.within_bytes)
     if is_training or need.step_s:
-        return f"Each step needs up to {highest} of the device; {within} of it only within the step{most}."
-    return f"The program needed up to {highest} of the device in the last minute; {within} of it for a while{most}."
+        return f"Each step needs up to {highest} of the device; {within} of it only within the step{most}.", stem
+    spoken = f"The program needed up to {highest} of the device in the last minute; {within} of it for a while{most}."
+    return spoken, stem
 
 
-def _most_words(need: Need, top: DeviceLayout, now: DeviceLayout | None) -> str:
-    """What the memory within a step is: most often activations, with the modules that save most of them.
+def _most_words(need: Need, top: DeviceLayout, now: DeviceLayout | None) -> tuple[str, str]:
+    """What the memory within a step is, and a module: most often activations, with the one that saves most of them.
 
     Nothing is said of memory without an owner: it helps nobody there. Nor where one category has risen by more than
     the whole memory within a step: the looks were taken before and after the program changed.
@@ -97,17 +98,18 @@ def _most_words(need: Need, top: DeviceLayout, now: DeviceLayout | None) -> str:
     del risen[Category.UNATTRIBUTED]
     category = max(risen, key=lambda name: risen[name])
     if not LEAST_SWING * need.within_bytes <= risen[category] <= (1 + NEAR) * need.within_bytes:
-        return ""
+        return "", ""
     is_most = risen[category] >= MOST * need.within_bytes
     amount = "most of it" if is_most else f"{format_bytes(risen[category])} of it"
     if category is not Category.ACTIVATION:
-        return f", {amount} {CATEGORIES[category].plural}" + (f" ({format_bytes(risen[category])})" if is_most else "")
+        size = f" ({format_bytes(risen[category])})" if is_most else ""
+        return f", {amount} {CATEGORIES[category].plural}{size}", ""
     stem, stem_bytes = stem_of(activations_by_module(top))
     if not stem:
-        return f", {amount} activations" + (f" ({format_bytes(risen[category])})" if is_most else "")
+        return f", {amount} activations" + (f" ({format_bytes(risen[category])})" if is_most else ""), ""
     if stem_bytes >= MOST * need.within_bytes:
-        return f", most of it activations of {stem} ({format_bytes(stem_bytes)})"
-    return f", {format_bytes(risen[category])} of it activations, {format_bytes(stem_bytes)} of them in {stem}"
+        return f", most of it activations of {stem} ({format_bytes(stem_bytes)})", stem
+    return f", {format_bytes(risen[category])} of it activations, {format_bytes(stem_bytes)} of them in {stem}", stem
 
 
 def activations_by_module(layout: DeviceLayout) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ _NOTED = re.compile(
     r"(?P<place>[^()]*)\)"
 )
 _FUNCTION = re.compile(r"(?P<file>[^:]+):\d+(?:, \d+)* in (?P<name>.+)")
+_VARIABLE = re.compile(r"(?:self\.)?\w+")
 _ROOT = re.compile(r"(?:self\.)?\w+(?:\[[^\]]*\])?")
 _STATE = re.compile(r"(?P<optimizer>.*?)\.(?:state|param_groups)\[(?P<parameter>.*)\](?:\.(?P<slot>\w+))?")
 _ENTRY = re.compile(r"(?P<collection>.+)\[(?P<key>[^\[\]]*)\]")
@@ -34,6 +36,12 @@ class Label(NamedTuple):
         """The file and the function of a local variable: ("train.py", "step"); ("", "") for other variables."""
         found = _FUNCTION.fullmatch(self.place)
         return (found["file"], found["name"]) if found else ("", "")
+
+    @property
+    def variable(self) -> str:
+        """The variable that the path begins with: `losses`, `self.model`."""
+        found = _VARIABLE.match(self.path)
+        return found[0] if found else ""
 
     @property
     def root(self) -> str:
@@ -84,3 +92,8 @@ def label_of(name: str) -> Label:
     """The parts of an owner's name."""
     found = _NOTED.fullmatch(name)
     return Label(found["path"], found["place"], found["exception"] or "") if found else Label(name)
+
+
+def variables_of(names: Iterable[str]) -> frozenset[str]:
+    """The variables that these names begin with."""
+    return frozenset(label_of(name).variable for name in names) - {""}

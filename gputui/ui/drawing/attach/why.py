@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from gputui.explain.answer.verdict import HolderLine, Verdict, share_words
+from gputui.explain.owners.labels import variables_of
 from gputui.explain.serving.words import ServedLine
 from gputui.model.attached.finding import Finding
 from gputui.model.weight import Weight
@@ -18,7 +18,6 @@ PAST = ("~", "dim")
 NO_ANSWER = "PyTorch holds no memory on this device."
 NOTHING_TO_DO = "Nothing to do: no finding about this program."
 VERDICT_LINES = 3
-_WORD = re.compile(r"\w+")
 WITHOUT_CURE = frozenset(("out_of_memory", "retries"))
 """Kinds of findings that say what happened, and only in general what helps."""
 
@@ -43,18 +42,13 @@ def draw_advice(findings: Sequence[Finding], verdict: Verdict | None, width: int
     ready = [one for one in findings if not one.until and one.weight is not Weight.FACT and one.remedy]
     if not ready:
         return []
-    named = set(_WORD.findall(verdict.sentence)) if verdict else set()
-    about = [one for one in ready if not named.isdisjoint(map(_first_word, one.owners))]
+    variables = verdict.variables if verdict else frozenset()
+    about = [one for one in ready if not variables.isdisjoint(variables_of(one.owners))]
     first = about[0] if about and ready[0].kind in WITHOUT_CURE else ready[0]
     if first.owners and first not in about:
         sign, role = LOOKS[first.weight]
         return [((fit(f" {sign} {first.title}", width), role),)]
     return [((fit(f" > {first.remedy}", width), "good"),)]
-
-
-def _first_word(owner: str) -> str:
-    word = _WORD.match(owner)
-    return word[0] if word else ""
 
 
 def draw_answer(verdict: Verdict | None, findings: Sequence[Finding], width: int) -> list[Line]:
