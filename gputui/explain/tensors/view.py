@@ -23,17 +23,11 @@ class TensorView:
         self._build = build
         self._request = TreeRequest()
         self.tree = Tree(self._request)
-        self._rows: tuple[Row, ...] = ()
 
     def look_at(self, layout: DeviceLayout | None, storages: tuple[Storage, ...]) -> None:
         """Show a device's newest look and the storages in host memory; the tree is built once for each look."""
         if layout is not self._request.layout or storages != self._request.storages:
             self._ask_for(replace(self._request, layout=layout, storages=storages))
-
-    @property
-    def rows(self) -> tuple[Row, ...]:
-        """The visible rows, in order."""
-        return self._rows
 
     @property
     def filter_text(self) -> str:
@@ -44,36 +38,6 @@ class TensorView:
     def is_current(self) -> bool:
         """Whether the tree shows the newest look and choices."""
         return self.tree.request is self._request
-
-    @property
-    def grouping(self) -> str:
-        """How the tree is grouped."""
-        return self.tree.request.grouping
-
-    @property
-    def order(self) -> str:
-        """What it is sorted by."""
-        return self.tree.request.order
-
-    @property
-    def is_reversed(self) -> bool:
-        """Whether the order is reversed."""
-        return self.tree.request.is_reversed
-
-    @property
-    def allocated_bytes(self) -> int:
-        """The sum of all live blocks of the device."""
-        return self.tree.allocated_bytes
-
-    @property
-    def count(self) -> int:
-        """The number of live blocks of the device."""
-        return len(self.tree.blocks)
-
-    @property
-    def shown(self) -> tuple[int, int]:
-        """Count and bytes of the blocks that match the filter."""
-        return self.tree.shown
 
     def next_grouping(self) -> None:
         """Switch between modules, what looks alike and, with memory history, the lines that allocated."""
@@ -99,8 +63,7 @@ class TensorView:
         was_current = self.is_current
         self._request = _with_open(self._request, (key,), is_open=is_open)
         if was_current:
-            self._rows = self._toggled_rows(key)
-            self.tree = replace(self.tree, request=self._request, rows=self._rows)
+            self.tree = replace(self.tree, request=self._request, rows=self._toggled_rows(key))
         else:
             self._ask_for(self._request)
 
@@ -136,19 +99,20 @@ class TensorView:
 
     def _take(self, tree: Tree) -> None:
         """Show a tree that was built; if the request has changed meanwhile, the next one is under way."""
-        self.tree, self._rows = tree, tree.rows
+        self.tree = tree
 
     def _toggled_rows(self, key: Key) -> tuple[Row, ...]:
-        place = next((place for place, row in enumerate(self._rows) if row.node.key == key), None)
+        rows = self.tree.rows
+        place = next((place for place, row in enumerate(rows) if row.node.key == key), None)
         if place is None:
-            return self._rows
-        row = self._rows[place]
+            return rows
+        row = rows[place]
         end = place + 1
-        while end < len(self._rows) and self._rows[end].depth > row.depth:
+        while end < len(rows) and rows[end].depth > row.depth:
             end += 1
         request = self._request
         opened = self.tree.branches - request.closed if request.filter_text else request.opened
-        return (*self._rows[:place], *rows_of((row.node,), opened, row.depth), *self._rows[end:])
+        return (*rows[:place], *rows_of((row.node,), opened, row.depth), *rows[end:])
 
 
 def _with_open(request: TreeRequest, keys: Iterable[Key], *, is_open: bool) -> TreeRequest:

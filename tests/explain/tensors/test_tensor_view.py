@@ -40,7 +40,7 @@ def view(**choices) -> TensorView:
 
 
 def titles(made: TensorView) -> list[str]:
-    return [f"{'  ' * row.depth}{row.node.title}" for row in made.rows]
+    return [f"{'  ' * row.depth}{row.node.title}" for row in made.tree.rows]
 
 
 FIRST = [
@@ -87,8 +87,8 @@ FILTERS = {
 @pytest.mark.parametrize(("text", "names"), FILTERS.values(), ids=FILTERS.keys())
 def test_a_filter_shows_all_matches_fully_opened(text, names):
     made = view(filter=text)
-    assert {row.node.block.owner.name for row in made.rows if row.node.block} == names
-    assert made.shown[0] == len(names)
+    assert {row.node.block.owner.name for row in made.tree.rows if row.node.block} == names
+    assert made.tree.shown[0] == len(names)
 
 
 def test_an_invalid_filter_changes_nothing():
@@ -112,7 +112,7 @@ def test_showing_a_block_opens_its_parents_and_clears_the_filter(grouping):
     if grouping == "shape":
         made.next_grouping()
     key = made.show(BASE + 5 * MIB)
-    (row,) = [row for row in made.rows if row.node.key == key]
+    (row,) = [row for row in made.tree.rows if row.node.key == key]
     assert row.node.block.owner.name == "m.layers.1.w"
     assert made.filter_text == ""
 
@@ -126,10 +126,10 @@ def test_a_look_makes_one_tree_however_often_it_is_drawn(monkeypatch):
     original = tensor_tree._node
     monkeypatch.setattr(tensor_tree, "_node", lambda *a, **k: made_nodes.append(a) or original(*a, **k))
     made = view()
-    first, rows = len(made_nodes), made.rows
+    first, rows = len(made_nodes), made.tree.rows
     for _ in range(50):
         made.look_at(MODEL, ())
-        assert made.rows is rows
+        assert made.tree.rows is rows
     assert len(made_nodes) == first
 
 
@@ -137,13 +137,13 @@ def test_host_tensors_are_a_group_outside_the_device_sum():
     made = TensorView()
     made.look_at(MODEL, HOST_STORAGES)
     assert titles(made)[-1] == "host memory"
-    assert made.shown == (made.count, made.allocated_bytes) == (6, 28 * MIB)
-    assert made.allocated_bytes == MODEL.statistics.allocated_bytes
+    assert made.tree.shown == (len(made.tree.blocks), made.tree.allocated_bytes) == (6, 28 * MIB)
+    assert made.tree.allocated_bytes == MODEL.statistics.allocated_bytes
 
 
 def drawn(made: TensorView, width: int, appearance: Appearance) -> list[str]:
-    layout = lay_out(tensor_columns(made.allocated_bytes, made.grouping, width, appearance), width)
-    lines = [draw_row(layout, row, appearance.glyphs.ellipsis) for row in made.rows]
+    layout = lay_out(tensor_columns(made.tree.allocated_bytes, made.tree.request.grouping, width, appearance), width)
+    lines = [draw_row(layout, row, appearance.glyphs.ellipsis) for row in made.tree.rows]
     assert {width_of(line) for line in lines} <= set(range(width + 1))
     return text_of(lines).splitlines()
 
@@ -158,7 +158,7 @@ def test_rows_fill_the_width(width, appearance, grouping):
         made.next_grouping()
     made.open_all()
     lines = drawn(made, width, appearance)
-    assert len(lines) == len(made.rows)
+    assert len(lines) == len(made.tree.rows)
     if appearance.is_ascii:
         assert "".join(lines).isascii()
 
@@ -179,12 +179,12 @@ def test_sums_have_bars_and_shares():
 def test_the_detail_shows_everything_known_about_a_node():
     made = view()
     made.open_all()
-    (row,) = [row for row in made.rows if row.node.title == "1.w"]
-    first, second = text_of(draw_detail(row, made.allocated_bytes, 120, Appearance())).splitlines()
+    (row,) = [row for row in made.tree.rows if row.node.title == "1.w"]
+    first, second = text_of(draw_detail(row, made.tree.allocated_bytes, 120, Appearance())).splitlines()
     assert first == " P m.layers.1.w  (parameter)"
     assert second == "   (1048576,) float32 Tensor, block 0x7f0000400000 of 4.0 MiB, 4,193,792 bytes requested"
-    (branch,) = [row for row in made.rows if row.node.title == "layers"]
-    first, second = text_of(draw_detail(branch, made.allocated_bytes, 120, Appearance())).splitlines()
+    (branch,) = [row for row in made.tree.rows if row.node.title == "layers"]
+    first, second = text_of(draw_detail(branch, made.tree.allocated_bytes, 120, Appearance())).splitlines()
     assert (first, second) == (" P m.layers", "   2 blocks, 8.0 MiB, 28.6% of allocated memory")
 
 
@@ -194,8 +194,8 @@ def test_views_say_what_they_keep_and_a_node_above_them_what_they_show():
     made.look_at(laid_out(*rows, shown=16 << 10), ())
     made.open_all()
     assert any("(4096,) float32 Tensor of 16.0 MiB" in line for line in drawn(made, 160, Appearance(ASCII)))
-    (branch,) = [row for row in made.rows if row.node.title == "rows"]
-    _, second = text_of(draw_detail(branch, made.allocated_bytes, 120, Appearance())).splitlines()
+    (branch,) = [row for row in made.tree.rows if row.node.title == "rows"]
+    _, second = text_of(draw_detail(branch, made.tree.allocated_bytes, 120, Appearance())).splitlines()
     assert second == "   3 blocks, 48.0 MiB, 100.0% of allocated memory, of which its tensors show 48.0 KiB"
 
 
@@ -204,8 +204,8 @@ def test_the_detail_of_every_node_fits_the_width(width):
     made = TensorView()
     made.look_at(MODEL, HOST_STORAGES)
     made.open_all()
-    for row in (None, *made.rows):
-        lines = draw_detail(row, made.allocated_bytes, width, Appearance())
+    for row in (None, *made.tree.rows):
+        lines = draw_detail(row, made.tree.allocated_bytes, width, Appearance())
         assert len(lines) == DETAIL_LINES
         assert all(width_of(line) <= width for line in lines)
 

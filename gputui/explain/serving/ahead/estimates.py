@@ -20,10 +20,6 @@ class Between(NamedTuple):
     least: int
     most: int
 
-    def plus(self, other: Between) -> Between:
-        """Both together."""
-        return Between(self.least + other.least, self.most + other.most)
-
 
 CONTEXT = Between(400 * MIB, 900 * MIB)
 """Of a process's CUDA context: there before the server looks how much is free."""

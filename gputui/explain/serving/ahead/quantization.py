@@ -15,7 +15,6 @@ STORED_WIDTHS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I
 """By safetensors' names."""
 FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
 """What a server converts to its own data type as it loads them."""
-GROUP = 128
 
 
 @dataclass(frozen=True, slots=True)

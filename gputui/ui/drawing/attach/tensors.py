@@ -120,8 +120,8 @@ GROUPED = {"module": "by module", "shape": "by shape and type", BY_LINE: "by lin
 def draw_summary(view: TensorView, width: int) -> Line:
     """How many blocks there are, how they are grouped and sorted, and how many match the filter."""
     left: list[Piece] = [
-        (f" {format_bytes(view.allocated_bytes)}", "title"),
-        (f" allocated in {view.count:,} blocks", "plain"),
+        (f" {format_bytes(view.tree.allocated_bytes)}", "title"),
+        (f" allocated in {len(view.tree.blocks):,} blocks", "plain"),
     ]
     tree = view.tree
     is_by_line = not tree.named_bytes and any(block.owner.name for block in tree.blocks)
@@ -129,10 +129,13 @@ def draw_summary(view: TensorView, width: int) -> Line:
         left.append((f", {tree.named_bytes / tree.allocated_bytes:.0%} named", "plain"))
     filter_text = tree.request.filter_text
     if filter_text:
-        count, size = view.shown
+        count, size = view.tree.shown
         left += [(f"  {format_bytes(size)} in {count:,} match ", "plain"), (filter_text, "accent")]
-    how = GROUPED[view.grouping]
-    return spread(left, [(f"{how}, sorted by {view.order}{' reversed' if view.is_reversed else ''} ", "dim")], width)
+    request = view.tree.request
+    how = GROUPED[request.grouping]
+    return spread(
+        left, [(f"{how}, sorted by {request.order}{' reversed' if request.is_reversed else ''} ", "dim")], width
+    )
 
 
 def draw_detail(row: Row | None, allocated_bytes: int, width: int, appearance: Appearance) -> tuple[Line, ...]:

@@ -114,7 +114,7 @@ class TensorsScreen(AttachScreen):
 
     def _draw_detail(self, width: int) -> Sequence[Line]:
         row = self.query_one(TensorList).current
-        return draw_detail(row, self.view.allocated_bytes, width, self.monitor.appearance)
+        return draw_detail(row, self.view.tree.allocated_bytes, width, self.monitor.appearance)
 
     @on(TensorList.Moved)
     def _moved(self) -> None:

@@ -39,10 +39,10 @@ class TensorList(Listing[Row]):
     def set_view(self, view: TensorView) -> None:
         """Show the visible rows of a view; the same rows again cost nothing."""
         self._view = view
-        if view.rows is self.entries:
+        if view.tree.rows is self.entries:
             self.redraw()
         else:
-            self.set_entries(view.rows)
+            self.set_entries(view.tree.rows)
 
     @property
     def why_empty(self) -> str:
@@ -55,7 +55,9 @@ class TensorList(Listing[Row]):
 
     def draw(self, width: int, height: int) -> Sequence[Line]:
         """The visible rows, in the columns that there is room for."""
-        columns = tensor_columns(self._view.allocated_bytes, self._view.grouping, width, self._appearance)
+        columns = tensor_columns(
+            self._view.tree.allocated_bytes, self._view.tree.request.grouping, width, self._appearance
+        )
         self._layout = lay_out(columns, width)
         return super().draw(width, height)
 
@@ -71,8 +73,8 @@ class TensorList(Listing[Row]):
 
     def draw_head(self, width: int) -> Line:  # noqa: ARG002 - laid out already
         """Column titles, the sorted one marked."""
-        mark = self._appearance.glyphs.up if self._view.is_reversed else self._appearance.glyphs.down
-        return draw_titles(self._layout, self._view.order, mark)
+        mark = self._appearance.glyphs.up if self._view.tree.request.is_reversed else self._appearance.glyphs.down
+        return draw_titles(self._layout, self._view.tree.request.order, mark)
 
     def draw_entry(self, entry: Row, width: int) -> Line:  # noqa: ARG002 - laid out already
         """A row of the tree."""
