@@ -7,13 +7,22 @@ from dataclasses import dataclass
 
 from gputui.explain.advice.held.folded import folded
 from gputui.explain.advice.held.holders import Holder, HolderKey, device_holders, holders_of
-from gputui.explain.advice.leaks.counters import Growth, growth_in, rate_words, time_left_words
+from gputui.explain.advice.leaks.counters import Growth, growth_in
 from gputui.explain.advice.relevance import names_a_cause
 from gputui.explain.answer.estimates import LookHolders, Rise, need_beside, rising, with_growth, with_leak
-from gputui.explain.memory.need import Need, need_of, need_words
+from gputui.explain.answer.sentences import (
+    CACHE,
+    OUTSIDE,
+    growth_words,
+    leak_words,
+    most_words,
+    peak_words,
+    still_words,
+)
+from gputui.explain.memory.need import need_of, need_words
 from gputui.explain.moment.probe_state import at_top
 from gputui.explain.owners.labels import variables_of
-from gputui.explain.owners.names import family, listed
+from gputui.explain.owners.names import family
 from gputui.explain.owners.not_yet import not_yet_words, waits_for_key, what_names
 from gputui.explain.serving.division import ServedPart
 from gputui.explain.serving.words import ServedLine
@@ -22,25 +31,16 @@ from gputui.model.attached.finding import Finding
 from gputui.model.attached.moment import DeviceMoment, TargetMoment
 from gputui.model.attached.target import Recorder
 from gputui.model.attached.tensors import NAMELESS, Category
-from gputui.model.reading import Absent, value_of
+from gputui.model.reading import value_of
 from gputui.model.weight import Weight
-from gputui.units import format_bytes, format_clock
 
 HOLDERS_SHOWN = 5
 HOLDER_SHARE = 0.02
 """Of what the process holds: smaller holders are not listed."""
-PEAK_SHARE = 0.05
-"""Of the peak: a smaller distance is not worth a sentence."""
-PEAK_HOLDERS = 2
-LEAST_SHARE = 0.005
-"""Less would be shown as 0 %."""
 DEVICE_SHARE = 0.1
 """Shares are of the device if the process holds this much of it: the parts of less are all about 0 % of the device."""
 OUTSIDE_FACTOR = 4
 """The CUDA context is named first where it takes this many times as much as PyTorch."""
-STILL_S = 60.0
-STILL_AFTER_STEPS_S, STILL_STEPS = 15.0, 5.0
-"""So long at least, and for so many steps, nothing moves in a program that does no more steps."""
 OF_GROWTH = 0.5
 """What the counters show to grow is a container if it gets this part of that."""
 NEWER_SHARE = 0.75
@@ -123,7 +123,7 @@ def verdict(
     suspect = next((h for h in holders if leak and leak.owners[:1] == (h.name,)), None) or _half_read(holders, largest)
     is_most = 2 * largest.bytes >= device.statistics.reserved_bytes
     need = None if moment.ended or growth or leak else need_beside(device, rise)
-    sentence = _most(largest, suspect, whole_bytes, whole, is_most=is_most, was=moment.ended is not None)
+    sentence = most_words(largest, suspect, whole_bytes, whole, is_most=is_most, was=moment.ended is not None)
     likely = suspect.name if suspect and largest.key[0] in NAMELESS else ""
     names = ["" if largest.key[0] == "keeper" else largest.key[1], likely]
     if need:
@@ -132,15 +132,15 @@ def verdict(
         holders = folded(top) or holders
         whole, whole_bytes = _whole(device, holders)
     named = _named(leak, growth, rise, largest)
-    rises = _growth(device, growth, named, largest)
+    rises = growth_words(device, growth, named, largest)
     if not rises and leak and not moment.ended:
-        rises = "" if leak.owners[:1] and leak.owners[0] in names else _grows_by_looks(leak)
+        rises = "" if leak.owners[:1] and leak.owners[0] in names else leak_words(leak)
     is_of_another = bool(rises) and named not in ("", largest.name)
     sentence = f"{rises} {sentence}" if is_of_another else f"{sentence} {rises}".rstrip()
     if not rises and not moment.ended:
-        sentence += _still(moment, counters, need)
+        sentence += still_words(moment, counters, need)
     variables = variables_of([*names, named] if rises else names)
-    cause = _cause(findings, variables) if largest.key[0] in (_CACHE, _OUTSIDE) and not need else None
+    cause = _cause(findings, variables) if largest.key[0] in (CACHE, OUTSIDE) and not need else None
     if cause:
         sentence = f"{cause.title} {sentence}"
         variables |= variables_of(cause.owners)
@@ -157,7 +157,7 @@ def verdict(
         variables=variables,
         cause=cause,
         growth=growth,
-        peak="" if need else _peak(device, looks),
+        peak="" if need else peak_words(device, looks),
         nameless=nameless,
         not_yet=not_yet_words(moment, device, [(time, _nameless_bytes(holders)) for time, holders in looks]),
         needs_look=needs_look,
@@ -165,7 +165,6 @@ def verdict(
     )
 
 
-_CACHE, _OUTSIDE = "cache", "outside"
 _FACT = Weight.FACT
 _RANK = tuple(Weight)
 
@@ -199,32 +198,6 @@ def _cause(findings: Sequence[Finding], variables: frozenset[str]) -> Finding | 
     return next((found for found in findings if not found.until and names_a_cause(found, variables)), None)
 
 
-def _still(moment: TargetMoment, counters: Counters | None, need: Need | None) -> str:
-    """Since when the program has neither allocated nor freed memory, where that is long ago."""
-    first = counters.first if counters else None
-    if counters is None or first is None:
-        return ""
-    since = (counters.rises("generation") or (0.0, first.time))[1]
-    least_s = max(STILL_AFTER_STEPS_S, STILL_STEPS * need.step_s) if need and need.step_s else STILL_S
-    return f" Nothing has moved since {format_clock(since)}." if moment.time - since >= least_s else ""
-
-
-def _peak(device: DeviceMoment, looks: Sequence[LookHolders]) -> str:
-    """What is known of the peak without a recorded step: the largest look so far, and how far below the peak it was."""
-    peak = device.statistics.peak_allocated_bytes
-    sizes = [(sum(holder.bytes for holder in holders), time, holders) for time, holders in looks]
-    largest, time, holders = max(sizes, key=lambda size: size[0], default=(0, 0.0, ()))
-    if not largest or peak - device.statistics.allocated_bytes < PEAK_SHARE * peak:
-        return ""
-    names = listed(f"{holder.name} ({format_bytes(holder.bytes)})" for holder in holders[:PEAK_HOLDERS])
-    below = peak - largest
-    distance = f", {format_bytes(below)} below the peak" if below > PEAK_SHARE * peak else ""
-    return (
-        f"Peak of allocated memory: {format_bytes(peak)}. The largest look so far, at {format_clock(time)}, held"
-        f" {format_bytes(largest)}{distance}: most of it {names}."
-    )
-
-
 def _largest(device: DeviceMoment, holders: Sequence[Holder]) -> Holder:
     """The largest holder: outside PyTorch only where that is most of all, since it does not shrink.
 
@@ -234,15 +207,15 @@ def _largest(device: DeviceMoment, holders: Sequence[Holder]) -> Holder:
     counters, need = device.statistics, need_of(device)
     newer = next((holder for holder in holders if holder.key[0] == Category.NEWER.value), None)
     is_newer_most = newer is not None and newer.bytes > NEWER_SHARE * counters.allocated_bytes
-    passed_over = (_CACHE, _OUTSIDE, *(() if is_newer_most else (Category.NEWER.value,)))
+    passed_over = (CACHE, OUTSIDE, *(() if is_newer_most else (Category.NEWER.value,)))
     tensors = [holder for holder in holders if holder.key[0] not in passed_over]
     needed = max(counters.allocated_bytes, need.highest_bytes if need else 0)
     cached = counters.reserved_bytes - needed
-    if holders[0].key[0] == _OUTSIDE and holders[0].bytes > OUTSIDE_FACTOR * counters.reserved_bytes:
+    if holders[0].key[0] == OUTSIDE and holders[0].bytes > OUTSIDE_FACTOR * counters.reserved_bytes:
         return holders[0]
     if tensors and cached <= needed:
         return tensors[0]
-    return next((holder for holder in holders if holder.key[0] == _CACHE), holders[0])
+    return next((holder for holder in holders if holder.key[0] == CACHE), holders[0])
 
 
 def _half_read(holders: Sequence[Holder], largest: Holder) -> Holder | None:
@@ -256,29 +229,12 @@ def _half_read(holders: Sequence[Holder], largest: Holder) -> Holder | None:
     return holder if 2 * unread_bytes >= largest.bytes else None
 
 
-def _most(holder: Holder, suspect: Holder | None, whole_bytes: int, whole: str, *, is_most: bool, was: bool) -> str:
-    """Who holds most; where that is memory without a name, the variable that grows or was not all read holds it likely.
-
-    `is_most`: it holds at least half of what PyTorch has reserved.
-    """
-    most = "Most of PyTorch's memory" if is_most else "The most PyTorch memory"
-    verb = "was" if was else "is"
-    if holder.key[0] == _OUTSIDE:
-        start = f"Most memory {verb} {holder.label}"
-    elif holder.key[0] == _CACHE:
-        start = f"{most} {verb} {holder.label}"
-    else:
-        likely = f", most likely {suspect.label}" if suspect and holder.key[0] in NAMELESS else ""
-        start = f"{most} {verb} held by {holder.label}{likely}"
-    return f"{start}: {format_bytes(holder.bytes)}, {share_words(holder.bytes / whole_bytes)} {whole}."
-
-
 def _whole(device: DeviceMoment, holders: Sequence[Holder]) -> tuple[str, int]:
     """What shares are shares of, and its bytes: the device, or what the process holds where that is a small part."""
     total, held = value_of(device.driver.device_total_bytes), sum(holder.bytes for holder in holders)
     if total and held >= DEVICE_SHARE * total:
         return "of the device", total
-    is_known = any(holder.key[0] == _OUTSIDE for holder in holders)
+    is_known = any(holder.key[0] == OUTSIDE for holder in holders)
     return f"of what {'this process holds' if is_known else 'PyTorch has reserved'}", held
 
 
@@ -299,32 +255,6 @@ def _nameless(moment: TargetMoment, device: DeviceMoment, largest: Holder) -> tu
 
 def _nameless_bytes(holders: Sequence[Holder]) -> int:
     return sum(holder.bytes for holder in holders if holder.key[0] in NAMELESS)
-
-
-def share_words(share: float) -> str:
-    """A share of 1 as a percentage: "33%", "<1%"."""
-    return f"{share:.0%}" if share >= LEAST_SHARE else "<1%"
-
-
-def _growth(device: DeviceMoment, growth: Growth | None, named: str, largest: Holder) -> str:
-    """What grows by the counters, how fast, and when the device will be full; "" if nothing does."""
-    if growth is None:
-        return ""
-    subject = "It" if named == largest.name else named or "Memory"
-    words = f"{subject} grows by {rate_words(growth.bytes_per_s)}"
-    free = device.driver.device_free_bytes
-    if isinstance(free, Absent):
-        return f"{words}."
-    spare = free + device.statistics.reserved_bytes - device.statistics.allocated_bytes
-    left = time_left_words(growth.full_in_s(spare))
-    return f"{words} and fills the device in {left}." if left else f"{words}."
-
-
-def _grows_by_looks(leak: Finding) -> str:
-    """What looks have found to grow, where the counters do not show it yet."""
-    if leak.weight is not Weight.PROBLEM or not leak.owners:
-        return ""
-    return f"{leak.owners[0]} grows: {format_bytes(leak.bytes)} by now."
 
 
 def _first_seen(looks: Sequence[LookHolders]) -> Mapping[HolderKey, float]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gputui.explain.answer.verdict import HolderLine, Verdict, share_words
+from gputui.explain.answer.sentences import share_words
+from gputui.explain.answer.verdict import HolderLine, Verdict
 from gputui.explain.owners.labels import variables_of
 from gputui.explain.serving.words import ServedLine
 from gputui.model.attached.finding import Finding
