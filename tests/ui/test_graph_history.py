@@ -4,7 +4,7 @@ from gputui.explain.machine.record import PROCESSES_AT_MOST, record
 from gputui.model.history import POINTS, History, Series
 from gputui.model.machine.device_readings import GRAPHED
 from gputui.model.reading import Absent
-from gputui.ui.drawing.monitor.band import ALL_DEVICES, HOST, band_graphs
+from gputui.ui.drawing.band import ALL_DEVICES, HOST, band_graphs
 from gputui.ui.drawing.monitor.process_page import history_owner
 from gputui.units import GIB
 from tests.ui import scenes

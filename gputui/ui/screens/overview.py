@@ -22,8 +22,8 @@ from gputui.ui.bindings import (
     SIGNAL_BINDINGS,
     ZOOM_BINDING,
 )
+from gputui.ui.drawing.band import draw_band
 from gputui.ui.drawing.line import Line
-from gputui.ui.drawing.monitor.band import draw_band
 from gputui.ui.drawing.monitor.devices import DeviceRow
 from gputui.ui.drawing.monitor.host import draw_host
 from gputui.ui.drawing.monitor.overview import BAND_FROM_WIDTH, arrange, draw_banner
