@@ -38,6 +38,8 @@ class RememberedReading:
         self._attributes = attributes
         self._records = RecordReader(classifier, attributes)
         self._keepers: list[RememberedContainer] = []
+        self._searched: set[int] = set()
+        """The ids of the containers that are searched like any other."""
 
     @property
     def known(self) -> list[ContainerTensors]:
@@ -45,9 +47,9 @@ class RememberedReading:
         return [keeper.tensors for keeper in self._keepers]
 
     @property
-    def idents(self) -> frozenset[int]:
+    def idents(self) -> set[int]:
         """The ids of the containers, of which this look may have read nothing new."""
-        return frozenset(id(keeper.named.value) for keeper in self._keepers)
+        return self._searched.union(id(keeper.named.value) for keeper in self._keepers)
 
     def begin(self, keeper: RememberedContainer, meter: Meter) -> None:
         """Leave a container to `record` if its elements or theirs are tensors; otherwise search it now."""
@@ -56,6 +58,7 @@ class RememberedReading:
             return
         if kind not in CONTAINERS or keeper.tensors.is_deep or not self._is_shallow(keeper, value, kind):
             self._search.explore([named], meter, may_rest=False)
+            self._searched.add(id(named.value))
             keeper.tensors.passes += 1
             return
         self._search.pass_over(named, self._records.length(value, kind), keeper.holder)

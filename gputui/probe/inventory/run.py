@@ -154,6 +154,7 @@ class InventoryRun:
             "by_address": self._ledger.entries,
             "known": self._reading.known,
             "graph": self._saved.graph(),
+            "by_operation": self._saved.unnamed,
             "containers": self._containers,
             "roots": self._roots,
             "collections": self._collections,

@@ -100,7 +100,8 @@ class Memory:
 
         A storage counts as unchanged if a live block of its address has the size that was requested for it. What an
         exception kept is added to every inventory: after the next exception, a reference cycle may keep it unseen. Only
-        an inventory that has all else tells that no variable leads to it.
+        an inventory that has all else tells that no variable leads to it. It keeps its name where a look had time for
+        the graph alone, which knows an operation.
         """
         collections = inventory.pop("collections", [])
         found = inventory["by_address"]
@@ -108,6 +109,10 @@ class Memory:
         keeper = {"keeper": LOST_EXCEPTION} if inventory["is_complete"] else {}
         lost = {storage["address"]: {**storage, **keeper} for storage in self._of_exceptions}
         earlier = {**self._read_before(inventory), **lost}
+        by_operation = inventory.pop("by_operation", set())
+        for address in by_operation & lost.keys() & found.keys() if not inventory["is_complete"] else ():
+            if lost[address]["size_bytes"] == found[address]["size_bytes"]:
+                found[address].update({field: lost[address][field] for field in ("owner", "keeper")})
         if described_map is None:
             self.entries = {**earlier, **found} if len(earlier) < ENTRIES_AT_MOST else found
             self._of_exceptions = [*_of_exceptions(inventory), *(lost[at] for at in lost.keys() - found.keys())]

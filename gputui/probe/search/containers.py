@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from itertools import compress, repeat
 from operator import and_, eq, itemgetter, not_
 from types import CodeType, ModuleType
@@ -60,7 +60,7 @@ class Roots(NamedTuple):
 
 
 def describe(
-    containers: Iterable[Container], namespaces: list[Namespace], files: Mapping[str, str], unread: frozenset[int]
+    containers: Iterable[Container], namespaces: list[Namespace], files: Mapping[str, str], unread: Set[int]
 ) -> list[dict[str, Any]]:
     """Most fields of `gputui.model.attached.tensors.Container` for each; `add_graphs` adds the others.
 
