@@ -26,6 +26,9 @@ from pathlib import Path
 from typing import IO
 
 PROCESS = Path(__file__).parent / "process.py"
+COMMAND = Path(__file__).parent / "command_line.py"
+"""The command line of gputui, as a program that can be forked."""
+REPOSITORY = Path(__file__).resolve().parent.parent.parent
 ENVIRONMENT_BYTES = 1 << 16
 """The largest environment of a program: it overwrites that of the forking process."""
 READ_BY_THE_LOADER = ("LD_LIBRARY_PATH", "LD_PRELOAD")
@@ -37,6 +40,8 @@ class ForkServer:
     def __init__(self, python: str, modules: tuple[str, ...], variables: Mapping[str, str]) -> None:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         own = {"GPUTUI_PROBE": "0", "PYTHONPATH": "", "FAKEGPU_STATE": "/nowhere", "OMP_NUM_THREADS": "1"}
+        if any(name.startswith("gputui.") for name in modules):
+            own["PYTHONPATH"] = str(REPOSITORY)
         room = {"ROOM": " " * ENVIRONMENT_BYTES}
         with theirs:
             self._process = subprocess.Popen(
@@ -79,13 +84,14 @@ class Forked:
         cwd: Path,
         stderr: IO[bytes],
         stdout: IO[bytes] | None = None,
+        terminal: str = "",
     ) -> None:
         early = tuple((name, env[name]) for name in READ_BY_THE_LOADER if name in env)
         self._server = _server(python, modules, early)
         stdin, write = os.pipe()
         read, own_stdout = os.pipe()
         self.stdin, self.stdout = os.fdopen(write, "wb"), os.fdopen(read, "rb")
-        request = {"fork": words, "environment": dict(env), "folder": str(cwd)}
+        request = {"fork": words, "environment": dict(env), "folder": str(cwd), "terminal": terminal}
         output = stdout.fileno() if stdout else own_stdout
         try:
             self.pid = self._server.ask(request, (stdin, output, stderr.fileno()))["pid"]
