@@ -21,12 +21,20 @@ BY_DAY = {
         "test_outputs_that_only_ipython_keeps_are_named_after_its_variables": 2,
         "test_the_cure_for_outputs_frees_them": 2,
     },
+    "attach/test_program_names.py": {
+        "test_what_has_a_name_of_the_standard_library_is_the_programs": 2,
+    },
     "attach/test_sick.py": {
         "test_a_cured_program_does_not_get_the_finding": 3,
         "test_the_answer_names_the_holder_and_the_remedy": 3,
+        "test_the_answer_names_the_line_of_a_script_that_assigns_a_global_variable": 2,
+        "test_a_healthy_program_gets_no_finding_of_weight": 2,
     },
     "attach/test_three_keys.py": {
         "test_why_names_the_cause_and_the_remedy": 2,
+    },
+    "attach/test_top.py": {
+        "test_a_single_look_says_what_a_step_needs": 2,
     },
     "attach/test_waiting.py": {
         "test_tensors_of_a_program_that_waits_are_named": 2,
@@ -51,6 +59,7 @@ BY_DAY = {
     },
     "faults/test_faults_on_screen.py": {
         "test_an_application_survives_or_says_a_sentence": 3,
+        "test_a_signal_at_any_step_restores_the_terminal": 2,
     },
     "fuzz/test_viewer.py": {
         "test_random_keys_are_served_whatever_a_target_sends": 2,
@@ -91,12 +100,16 @@ BY_DAY = {
         "test_a_quit_key_exits_with_status_0": 3,
     },
     "terminal/test_environments.py": {
-        "test_it_draws_in_ascii_where_the_terminal_or_locale_requires_it": 3,
+        "test_it_draws_in_ascii_where_the_terminal_or_locale_requires_it": 4,
+        "test_it_draws_when_standard_error_is_redirected_or_closed": 2,
     },
     "terminal/test_faults_on_screen.py": {
         "test_a_driver_error_is_shown_until_the_driver_works": 2,
         "test_a_lost_gpu_keeps_its_line_and_comes_back": 2,
         "test_machines_with_0_1_and_16_gpus_are_shown": 3,
+    },
+    "terminal/test_talkative_libraries.py": {
+        "test_no_word_of_a_library_is_in_what_is_printed": 3,
     },
     "test_empty_proc.py": {
         "test_an_empty_proc_is_named": 3,
@@ -104,11 +117,20 @@ BY_DAY = {
     "trust/test_refused_calls.py": {
         "test_a_call_that_fails_in_the_probe_is_not_the_programs_fault": 3,
     },
+    "ui/attach/test_actions.py": {
+        "test_an_action_asks_for_confirmation_with_the_focus_on_cancel": 3,
+    },
     "ui/attach/test_map_keys.py": {
         "test_an_empty_map_shows_the_reason": 2,
     },
     "ui/attach/test_screens.py": {
-        "test_without_colours_and_in_ascii": 3,
+        "test_without_colours_and_in_ascii": 4,
+    },
+    "ui/attach/test_wire.py": {
+        "test_the_same_moment_again_costs_nothing": 3,
+    },
+    "ui/test_crowd.py": {
+        "test_keys_are_served_and_a_frame_draws_only_the_rows_on_screen": 2,
     },
     "ui/test_demonstration.py": {
         "test_d_goes_to_the_demonstration_and_back_from_every_screen": 2,
@@ -136,8 +158,8 @@ BY_DAY = {
         "test_every_screen_fits_every_size": 3,
     },
     "ui/test_typed_ahead.py": {
-        "test_a_packet_acts_as_its_keys_typed_slowly": 3,
-        "test_random_packets_act_as_their_keys_typed_slowly": 2,
+        "test_a_packet_acts_as_its_keys_typed_slowly": 6,
+        "test_random_packets_act_as_their_keys_typed_slowly": 3,
     },
     "ui/test_wire.py": {
         "test_the_bytes_of_a_whole_session_reproduce_the_screen": 2,
