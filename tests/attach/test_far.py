@@ -68,7 +68,7 @@ def comparable(document: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.every_torch
 def test_a_training_on_another_machine_is_described_as_on_this_one(torch_python: Python, alpha: Node) -> None:
-    child = torch_python.start(TRAINING + ASLEEP)
+    child = torch_python.fork(TRAINING + ASLEEP)
     child.expect("ready")
     _, near = once(str(child.pid), alpha)
     status, far = once(f"{NODE}:{child.pid}", alpha)

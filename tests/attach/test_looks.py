@@ -11,7 +11,7 @@ from gputui.model.attached.tensors import Category
 from gputui.model.reading import Problem
 from tests.attach.children import DRIVEN, LIMIT_S, Python, wait_until, words_of_gputui
 from tests.attach.small_training import FOR_EVER, TRAINING
-from tests.scale import scaled
+from tests.scale import scaled, sized
 
 LOOKS = scaled(100, 500)
 READINGS = 5
@@ -194,14 +194,16 @@ WORKERS = """
     if __name__ == "__main__":
         main("fork", 2)
         main("spawn", 1)  # each spawned process imports PyTorch again
-        torch.multiprocessing.spawn(worker)
+        {at_night}
         torch.multiprocessing.start_processes(worker, nprocs=2, start_method="fork")
         print("over", flush=True)
 """
 
 
+@pytest.mark.long
 def test_workers_and_multiprocessing_end_normally(torch_python: Python, sockets: Path) -> None:
-    child = torch_python.fork("    import gputui.probe, torch\n    print('ready', flush=True)\n" + WORKERS)
+    workers = WORKERS.format(at_night=sized("pass", "torch.multiprocessing.spawn(worker)"))
+    child = torch_python.fork("    import gputui.probe, torch\n    print('ready', flush=True)\n" + workers)
     child.expect("ready")
     with child.attach() as client:
         client.subscribe(0.1)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import pickle
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from gputui import cli
-from tests.attach.children import LIMIT_S, Child, Python
+from tests.attach.children import Child, Python
 from tests.attach.small_training import TRAINING
 
 SNAPSHOT_AND_WAIT = """
@@ -74,15 +73,7 @@ def test_pytorchs_tools_can_read_the_file(torch_python: Python) -> None:
         return
     path = torch_python.folder / "memory.pickle"
     assert cli.main(["snapshot", str(child.pid), "-o", str(path)]) == 0
-    done = subprocess.run(
-        [torch_python.path, "-W", "ignore", "-c", READER, str(path)],
-        env=torch_python.environment | {"GPUTUI_PROBE": "0"},
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=True,
-    )
-    outputs = json.loads(done.stdout)
+    outputs = json.loads(torch_python.fork(READER, str(path), GPUTUI_PROBE="0").expect(""))
     assert outputs["trace"] == ""
     assert "total_reserved: " in outputs["summary"]
     assert any(line.startswith("stream_0;active_allocated;parameter:0:model.0.weight ") for line in outputs["flames"])

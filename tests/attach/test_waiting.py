@@ -520,7 +520,7 @@ REPLACING_IN_THREE = REPLACING.replace("threading.Event().wait()", "while True: 
     "threading.Thread(", "for _ in range(3): threading.Thread("
 )
 """Looks stop the main thread, and a thread that waits for the interpreter then has its turn in the middle of one."""
-LOOKS_WHILE_REPLACED = scaled(8, 20)
+LOOKS_WHILE_REPLACED = scaled(3, 20)
 
 
 @pytest.mark.long

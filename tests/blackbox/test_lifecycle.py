@@ -9,7 +9,9 @@ import pytest
 
 from gputui.probe.black_box.observer import NOTHING_TO_START_WITH
 from gputui.sources.files.black_box import read
-from tests.attach.children import Python, words_of_gputui
+from gputui.sources.probe import listing
+from tests.attach.children import Child, Python, wait_until, words_of_gputui
+from tests.attach.command import attach
 from tests.blackbox.checks import LAST_LINE, check_sums
 from tests.blackbox.conftest import PROGRAMS, ended
 
@@ -17,7 +19,11 @@ RUN = [sys.executable, "-m", "gputui", "run"]
 FAIL = "x = torch.empty(1 << 40, device='cuda')"
 
 RANK = f"""
-import os, torch
+import os, time, torch
+print(f"rank {{os.environ['RANK']}}\\n", end="", flush=True)  # in one write: both ranks print to one pipe
+launcher = os.getppid()
+while not os.path.exists("done") and os.getppid() == launcher:
+    time.sleep(0.01)
 torch.cuda.set_device(0)
 held = torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
 {FAIL}
@@ -25,11 +31,16 @@ held = torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
 
 
 @pytest.mark.every_torch
-def test_every_rank_of_torchrun_keeps_its_error_and_names_the_file(cuda_python: Python, tmp_path: Path) -> None:
+def test_every_rank_of_torchrun_can_be_attached_to_keeps_its_error_and_names_the_file(
+    cuda_python: Python, tmp_path: Path
+) -> None:
     (tmp_path / "train.py").write_text(RANK)
     torchrun = str(Path(cuda_python.path).parent / "torchrun")
-    words = [torchrun, "--standalone", "--nproc-per-node", "2", "train.py"]
-    job = ended(cuda_python.run([*RUN, "--black-box", "kept", *words]), tmp_path / "kept")
+    words = [torchrun, "--standalone", "--nproc-per-node", "2", "train.py"]  # --standalone picks a free port
+    launcher = cuda_python.run([*RUN, "--black-box", "kept", *words])
+    check_attaching(launcher)
+    (tmp_path / "done").touch()
+    job = ended(launcher, tmp_path / "kept")
     assert job.status == 1
     named = [path for path in job.boxes if LAST_LINE.format(path) in job.errors]
     assert named  # torchrun ends the other rank, maybe before its last line
@@ -41,6 +52,23 @@ def test_every_rank_of_torchrun_keeps_its_error_and_names_the_file(cuda_python: 
         assert [device.statistics.allocated_bytes for device in box.moment.used_devices] == [1 << 30]
         assert (box.failure.requested_bytes, box.failure.stack[0].line) == (1 << 42, RANK.splitlines().index(FAIL) + 1)
         check_sums(box)
+
+
+def check_attaching(launcher: Child) -> None:
+    """Every rank has a probe, and the launcher's PID leads to them."""
+    assert {launcher.expect("rank"), launcher.expect("rank")} == {"0", "1"}
+
+    def ranks() -> dict[int | None, int]:
+        return {probe.greeting.rank: probe.pid for probe in listing.list_probes() if probe.greeting}
+
+    wait_until(lambda: {0, 1} <= ranks().keys(), "the probes of both ranks")
+    for rank in (0, 1):
+        with listing.attach(ranks()[rank]) as client:
+            assert (client.greeting.rank, client.greeting.world_size) == (rank, 2)
+            assert client.look().inventory is not None
+    status, output, _ = attach(str(launcher.pid), "--once")
+    assert status == 0
+    assert f"The processes that it started: gputui attach --job {launcher.pid}" in output
 
 
 def test_gputui_run_keeps_nothing_where_it_is_told_to(cuda_python: Python, tmp_path: Path) -> None:

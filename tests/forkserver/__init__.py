@@ -5,6 +5,9 @@ program has its own arguments, `__main__`, environment, folder, session, standar
 CUDA like any other program: neither PyTorch nor the fake driver reads its settings at import (PyTorch 2.11), except for
 `backend:` in PYTORCH_CUDA_ALLOC_CONF. It computes in one thread, because other tests run at the same time.
 
+gputui itself is forked, too, where a test runs one of its commands in a usual environment: it imports for half a
+second, and for a whole one before it draws a screen.
+
 A test may fork if it is about what a probe reads or does in a running program. It needs its own interpreter if it is
 about the start or anything before the first line (`gputui run`, sitecustomize, torchrun, exec), about what PyTorch or
 the probe import and when, about PYTHONHASHSEED or the allocator's backend, about runs that must be equal bit for bit,
@@ -26,6 +29,9 @@ from pathlib import Path
 from typing import IO
 
 PROCESS = Path(__file__).parent / "process.py"
+COMMAND = Path(__file__).parent / "command_line.py"
+"""The command line of gputui, as a program that can be forked."""
+REPOSITORY = Path(__file__).resolve().parent.parent.parent
 ENVIRONMENT_BYTES = 1 << 16
 """The largest environment of a program: it overwrites that of the forking process."""
 READ_BY_THE_LOADER = ("LD_LIBRARY_PATH", "LD_PRELOAD")
@@ -37,6 +43,8 @@ class ForkServer:
     def __init__(self, python: str, modules: tuple[str, ...], variables: Mapping[str, str]) -> None:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         own = {"GPUTUI_PROBE": "0", "PYTHONPATH": "", "FAKEGPU_STATE": "/nowhere", "OMP_NUM_THREADS": "1"}
+        if any(name.startswith("gputui.") for name in modules):
+            own["PYTHONPATH"] = str(REPOSITORY)
         room = {"ROOM": " " * ENVIRONMENT_BYTES}
         with theirs:
             self._process = subprocess.Popen(
@@ -79,13 +87,14 @@ class Forked:
         cwd: Path,
         stderr: IO[bytes],
         stdout: IO[bytes] | None = None,
+        terminal: str = "",
     ) -> None:
         early = tuple((name, env[name]) for name in READ_BY_THE_LOADER if name in env)
         self._server = _server(python, modules, early)
         stdin, write = os.pipe()
         read, own_stdout = os.pipe()
         self.stdin, self.stdout = os.fdopen(write, "wb"), os.fdopen(read, "rb")
-        request = {"fork": words, "environment": dict(env), "folder": str(cwd)}
+        request = {"fork": words, "environment": dict(env), "folder": str(cwd), "terminal": terminal}
         output = stdout.fileno() if stdout else own_stdout
         try:
             self.pid = self._server.ask(request, (stdin, output, stderr.fileno()))["pid"]

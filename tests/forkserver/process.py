@@ -1,15 +1,20 @@
 """The forking process of `tests.forkserver`, started once for many programs:  process.py SOCKET MODULE...
 
 It imports the modules, then forks a child for each program requested on the socket. A request is the JSON of
-`{"fork": [SCRIPT, ARGUMENT...], "environment": {}, "folder": ""}`, sent with the descriptors of standard input, output
-and error; the child answers `{"pid": PID}` and becomes the program. `{"wait": PID}` is answered with
-`{"status": STATUS}` after that child has ended. This process ends when the socket is closed.
+`{"fork": [SCRIPT, ARGUMENT...], "environment": {}, "folder": "", "terminal": ""}`, sent with the descriptors of
+standard input, output and error, in whose place a terminal comes, if one is named; the child answers `{"pid": PID}`
+and becomes the program. `{"wait": PID}` is answered with `{"status": STATUS}` after that child has ended. This process
+ends when the socket is closed.
+
+In daily use, the programs' collections of garbage and scans pass over the 370,000 objects that PyTorch makes when it is
+imported: in a forked process each page that they touch is copied.
 """
 
 from __future__ import annotations
 
 import array
 import ctypes
+import gc
 import importlib
 import json
 import os
@@ -23,8 +28,7 @@ from pathlib import Path
 def program_to_run() -> types.CodeType:
     """Serve until the socket is closed; return only in a child, once it looks like a program that has just started."""
     with socket.socket(fileno=int(sys.argv[1])) as control:
-        for name in sys.argv[2:]:
-            importlib.import_module(name)
+        import_modules()
         while True:
             data, descriptors = received(control)
             if not data:
@@ -44,6 +48,24 @@ def program_to_run() -> types.CodeType:
     return become(**request)
 
 
+def import_modules() -> None:
+    """Import what the programs need."""
+    for name in sys.argv[2:]:
+        importlib.import_module(name)
+    if os.environ.get("GPUTUI_TEST_SCALE", "1") == "1":
+        pass_over_what_is_there()
+
+
+def pass_over_what_is_there() -> None:
+    """Let garbage collection and scans pass over the objects of PyTorch's modules.
+
+    By the module `sys`, which stays among the others, the probe tells that a program has not called `gc.freeze()`.
+    """
+    gc.freeze()
+    for call in (ctypes.pythonapi.PyObject_GC_UnTrack, ctypes.pythonapi.PyObject_GC_Track):
+        call(ctypes.py_object(sys))
+
+
 def received(control: socket.socket) -> tuple[bytes, array.array[int]]:
     """What `socket.recv_fds` returns, which Python 3.8 does not have."""
     descriptors = array.array("i")
@@ -53,9 +75,14 @@ def received(control: socket.socket) -> tuple[bytes, array.array[int]]:
     return data, descriptors
 
 
-def become(fork: list[str], environment: dict[str, str], folder: str) -> types.CodeType:
+def become(fork: list[str], environment: dict[str, str], folder: str, terminal: str = "") -> types.CodeType:
     """Set up what the command line gives to an interpreter, and return the script's code."""
     os.chdir(folder)
+    if terminal:
+        descriptor = os.open(terminal, os.O_RDWR)  # controls this session, which has none
+        for number in range(3):
+            os.dup2(descriptor, number)
+        os.close(descriptor)
     os.environ.clear()
     show_environment(environment)
     os.environ.update(environment)

@@ -19,7 +19,7 @@ from gputui.ui.screens.help import HelpScreen
 from tests.scale import sized
 from tests.ui.running import Running
 
-PRESSES = sized(20, 60)
+PRESSES = sized(8, 60)
 """The keys of one case."""
 COLUMNS, LINES = (40, 200), (10, 60)
 

@@ -18,11 +18,16 @@ from tests.fuzz.mutations import Mutator
 from tests.fuzz.targets import CORPUS, MESSAGES, TARGETS
 from tests.scale import scaled
 
-REPLAYED = {f"{name}-{path.name}": (name, path) for name in TARGETS for path in sorted((CORPUS / name).iterdir())}
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_the_corpus_is_read_or_refused(name):
+    paths = sorted((CORPUS / name).iterdir())
+    assert paths
+    for path in paths:
+        read_or_refuse(name, path)
 
 
-@pytest.mark.parametrize(("name", "path"), REPLAYED.values(), ids=REPLAYED)
-def test_the_corpus_is_read_or_refused(name, path):
+def read_or_refuse(name, path):
     TARGETS[name](path.read_bytes())
 
 
@@ -119,14 +124,14 @@ def test_changed_snapshots_are_opened_or_refused(data, changes):
 
 
 @pytest.mark.long
-@settings(max_examples=scaled(30, 60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=scaled(15, 60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=RECORDINGS)
 def test_generated_recordings_are_read_or_refused(data):
     TARGETS["recordings"](data)
 
 
 @pytest.mark.long
-@settings(max_examples=scaled(30, 60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=scaled(15, 60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=BLACK_BOXES)
 def test_generated_black_boxes_are_read_or_refused(data):
     TARGETS["black_boxes"](data)
@@ -138,7 +143,7 @@ def true_step():
 
 
 @pytest.mark.long
-@settings(max_examples=scaled(10, 10), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=scaled(4, 10), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(number=st.integers(0, 1 << 30))
 def test_mutated_steps_and_black_boxes_are_read_or_refused(number):
     random = Random(number)
@@ -149,7 +154,7 @@ def test_mutated_steps_and_black_boxes_are_read_or_refused(number):
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", TARGETS)
-@settings(max_examples=scaled(30, 60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=scaled(15, 60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(stream=STREAMS)
 def test_generated_streams_are_read_or_refused(name, stream):
     TARGETS[name](stream)

@@ -1,6 +1,7 @@
 """The whole probe, put into a program of an older Python than gputui itself needs.
 
-$GPUTUI_TEST_OLDER is a colon-separated list of Pythons with a PyTorch, from 3.8 on; without it, this Python stands in.
+$GPUTUI_TEST_OLDER is a colon-separated list of Pythons with a PyTorch, from 3.8 on; without it, this Python stands in,
+at night: the tests of `attach` and `inject` do the same one by one.
 """
 
 from __future__ import annotations
@@ -78,6 +79,7 @@ threading.Thread(target=lambda: (sys.stdin.readline(), ended.set()), daemon=True
 train()
 print("end", flush=True)
 """
+pytestmark = () if "GPUTUI_TEST_OLDER" in os.environ else pytest.mark.night
 BROKEN = ("could not be read", "TypeError", "AttributeError", "failed")
 
 

@@ -8,8 +8,14 @@ from pathlib import Path
 from tests.attach.children import Python
 from tests.attach.command import attach
 from tests.attach.small_training import FOR_EVER, TRAINING
-from tests.attach.test_torchrun import RANK
 
+RANK = """
+import os, time, torch
+print(f"rank {os.environ['RANK']}\\n", end="", flush=True)  # in one write: both ranks print to one pipe
+launcher = os.getppid()
+while not os.path.exists("done") and os.getppid() == launcher:
+    time.sleep(0.01)
+"""
 UNPREPARED = (TRAINING + FOR_EVER).replace("import gputui.probe, ", "import ")
 
 

@@ -3,20 +3,22 @@
 import pytest
 
 SECONDS = {
-    "attach": 1.0,
-    "blackbox": 0.9,
-    "check": 1.2,
-    "export": 0.2,
-    "faults": 1.8,
-    "fuzz": 0.4,
-    "inject": 0.7,
-    "probe": 0.2,
-    "recording": 0.4,
-    "reports": 8.0,
-    "terminal": 1.3,
-    "trust": 1.1,
-    "ui": 0.3,
-    "whatif": 0.6,
+    "attach": 0.7,
+    "blackbox": 1.0,
+    "check": 0.6,
+    "explain": 0.03,
+    "export": 0.1,
+    "faults": 1.0,
+    "fuzz": 0.6,
+    "inject": 0.5,
+    "probe": 0.3,
+    "recording": 0.3,
+    "reports": 3.5,
+    "sources": 0.06,
+    "terminal": 1.1,
+    "trust": 0.8,
+    "ui": 0.35,
+    "whatif": 0.4,
 }
 """What a test takes in the mean on a slow machine while another runs beside it; of other folders, next to nothing."""
 SOON_S = 30.0

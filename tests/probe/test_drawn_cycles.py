@@ -6,7 +6,7 @@ import pytest
 
 from tests.scale import sized
 
-PROGRAMS = sized(40, 200)
+PROGRAMS = sized(20, 200)
 
 
 @pytest.mark.long

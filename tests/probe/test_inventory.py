@@ -7,18 +7,14 @@ import pytest
 
 from gputui.probe.inventory.inventory import take_inventory
 from gputui.probe.objects.kinds import ATOM, MODULE, TENSOR, TypeClassifier, forget_passing_classes
+from tests.scale import SCALE, scaled
 
 pytestmark = pytest.mark.every_torch
 
-CASES = [
-    "gpt,adamw,backward",
-    "gpt,sgd,amp",
-    "gpt,adamw,checkpoint",
-    "gpt,sgd,checkpoint,amp",
-    "resnet,sgd",
-    "resnet,adamw,amp",
-]
+BY_DAY = ["gpt,adamw,backward", "gpt,sgd,checkpoint,amp", "resnet,adamw,amp"]
+CASES = BY_DAY if SCALE == 1 else [*BY_DAY, "gpt,sgd,amp", "gpt,adamw,checkpoint", "resnet,sgd"]
 VARIANTS = ("recorded", "plain")
+LOOKS = scaled(16, 40)
 AT_MOST_UNATTRIBUTED = 0.01
 AT_MOST_IN_AN_OPERATION = 0.02
 """A look inside an operation (in a hook that it calls) cannot find the result, which no Python object holds yet."""
@@ -91,8 +87,8 @@ def test_most_allocated_bytes_in_backward_have_an_owner(trained):
 
 
 def test_a_look_at_any_moment_explains_nearly_every_byte(run_program):
-    for name, looks in run_program("random_moments.py").items():
-        assert len(looks) >= 40
+    for name, looks in run_program("random_moments.py", str(LOOKS)).items():
+        assert len(looks) >= LOOKS
         at_the_top = max(look["allocated_bytes"] for look in looks)  # the first step begins with a third of it
         assert max(look["bytes"] for look in looks) <= AT_MOST_IN_AN_OPERATION * at_the_top, name
         assert [look["dead"] for look in looks if look["dead"]] == []

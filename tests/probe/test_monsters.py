@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from gputui.probe.names.memory import ENTRIES_AT_MOST, Memory
-from tests.scale import sized
+from tests.scale import at_night, sized
 
 STEPS = 5000
 OBJECTS = sized(150_000, 1_000_000)
@@ -13,18 +13,14 @@ OBJECTS = sized(150_000, 1_000_000)
 CALLS_PER_STEP, CALLS_BESIDE = 60, 30_000
 """How many calls of Python and C functions a step takes at most, and what each look calls beside its steps."""
 
-GROWING = (
-    "many_tensors_in_a_list",
-    "many_tensors_in_a_dictionary",
-    "many_losses_with_300_nodes_each",
-)
-WITHOUT_TENSORS = ("a_dictionary_of_many_lists", "twice_as_many_objects")
-MONSTERS = (*GROWING, *WITHOUT_TENSORS, "five_thousand_modules", "one_graph_of_many_nodes")
+GROWING = ("many_tensors_in_a_list", "many_losses_with_300_nodes_each", *at_night("many_tensors_in_a_dictionary"))
+WITHOUT_TENSORS = ("a_dictionary_of_many_lists", *at_night("twice_as_many_objects"))
+MONSTERS = (*GROWING, *WITHOUT_TENSORS, "five_thousand_modules", *at_night("one_graph_of_many_nodes"))
 
 
 @pytest.fixture(scope="session")
 def monsters(run_once):
-    return run_once("monsters.py", str(OBJECTS))
+    return run_once("monsters.py", str(OBJECTS), *MONSTERS)
 
 
 @pytest.mark.long

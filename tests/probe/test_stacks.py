@@ -9,9 +9,12 @@ import threading
 import weakref
 from pathlib import Path
 
+import pytest
+
 from gputui.probe.objects import stacks
 from gputui.probe.objects.frame_variables import can_read_variables, variables
 from tests.hanging import HANGS_S, wait_until
+from tests.scale import sized
 
 
 class Held:
@@ -127,9 +130,14 @@ def test_reading_stacks_leaves_no_garbage():
     assert garbage == 0
 
 
+READS = sized(1000, 5000)
+
+
+@pytest.mark.long
 def test_functions_of_other_threads_may_end_while_their_variables_are_read():
     program = Path(__file__).parent / "programs" / "changing_stacks.py"
-    run = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=HANGS_S, check=False)
+    words = [sys.executable, str(program), str(READS)]
+    run = subprocess.run(words, capture_output=True, text=True, timeout=HANGS_S, check=False)
     assert (run.returncode, run.stderr) == (0, "")
     seen = json.loads(run.stdout)
     assert {"second", "third", "last", "number"} <= set(seen["names"])

@@ -210,7 +210,6 @@ def test_after_a_lost_look_counters_remain_until_the_next_full_look(tmp_path):
     assert seen[found_again:] == live[found_again:]
 
 
-BOMB = zlib.compress(b"[" + b" " * (chunks.MAX_CONTENT_BYTES + 10) + b"]", 9)
 SENTENCES = {
     "an empty file": (b"", ["is empty.", "gputui attach PID --record FILE"]),
     "a file of another kind": (b"\x7fELF\2\1\1", ["is not a recording of gputui.", "gputui attach PID --record FILE"]),
@@ -249,10 +248,11 @@ def test_a_file_that_cannot_be_read_gets_a_sentence(tmp_path, name):
 
 
 def test_the_memory_of_a_chunk_is_limited():
-    header = chunks._HEADER.pack(chunks.MAGIC, ChunkKind.RECORDS, 0, 0, 1.0, len(BOMB))
-    checked = header + chunks._SUM.pack(zlib.crc32(BOMB, zlib.crc32(header)))
+    bomb = zlib.compress(b"[" + b" " * (chunks.MAX_CONTENT_BYTES + 10) + b"]", 1)
+    header = chunks._HEADER.pack(chunks.MAGIC, ChunkKind.RECORDS, 0, 0, 1.0, len(bomb))
+    checked = header + chunks._SUM.pack(zlib.crc32(bomb, zlib.crc32(header)))
     with pytest.raises(chunks.DamagedError, match="more than a chunk may hold"):
-        chunks.text_of(checked, BOMB)
+        chunks.text_of(checked, bomb)
 
 
 def test_the_number_of_values_in_a_chunk_is_limited():

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-import shlex
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.plugins.surroundings import surroundings
-from tests.terminal.pty_session import PtySession
+from tests.terminal.pty_session import GPUTUI, PtySession
 
 Open = Callable[..., PtySession]
-GPUTUI = f"{shlex.quote(sys.executable)} -m gputui"
 
 
 def inherited() -> dict[str, str]:

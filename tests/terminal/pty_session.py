@@ -7,9 +7,11 @@ import os
 import pty
 import re
 import select
+import shlex
 import signal
 import struct
 import subprocess
+import sys
 import termios
 import time
 from collections.abc import Callable, Mapping
@@ -17,6 +19,7 @@ from pathlib import Path
 
 import pyte
 
+from tests.forkserver import COMMAND, REPOSITORY, Forked
 from tests.hanging import HANGS_S, Limit, wait_until
 
 QUIET_S = 0.05
@@ -41,6 +44,34 @@ def read_if_there(path: Path) -> str:
         return ""
 
 
+GPUTUI = f"{shlex.quote(sys.executable)} -m gputui"
+IMPORTED = ("gputui.cli", "gputui.commands.monitor", "gputui.commands.attach.attach", "gputui.ui.app")
+READ_AT_THE_START = ("LANG", "LC_", "LD_PRELOAD", "PYTHON")
+"""How variables begin that an interpreter reads once."""
+
+
+def _started(command: str, environment: Mapping[str, str], terminal: str) -> subprocess.Popen[bytes] | Forked:
+    """The command on this terminal: forked after its imports where it is gputui alone, in a usual environment."""
+    words = command.removeprefix(f"exec {GPUTUI}")
+    usual = {"LANG": "C.UTF-8", "PYTHONPATH": str(REPOSITORY)}
+    read = {name: value for name, value in environment.items() if value and name.startswith(READ_AT_THE_START)}
+    if words != command and not re.search(r"[<>|&;$]", words) and read == usual:
+        forked = [str(COMMAND), *shlex.split(words)]
+        with Path(os.devnull).open("wb") as unused:
+            folder = Path.cwd()
+            return Forked(
+                sys.executable, forked, IMPORTED, env=environment, cwd=folder, stderr=unused, terminal=terminal
+            )
+    return subprocess.Popen(
+        ["/bin/sh", "-c", OWN_TERMINAL, terminal, command],
+        env=dict(environment),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
 class PtySession:
     """A shell command on its own terminal; `screen` is what the user sees, `output` every byte received.
 
@@ -58,14 +89,7 @@ class PtySession:
         self._unfed = b""
         self.set_size(*size)
         self.settings_before = termios.tcgetattr(self.slave)
-        self.process = subprocess.Popen(
-            ["/bin/sh", "-c", OWN_TERMINAL, os.ttyname(self.slave), command],
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        self.process = _started(command, environment, os.ttyname(self.slave))
 
     def set_size(self, columns: int, rows: int) -> None:
         """Resize the terminal; the foreground process group gets SIGWINCH."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.scale import sized
 from tests.terminal.conftest import Open
 
 FAST = ("ogg", "oggggg", "?\x1b[27u\x1b[27u", "K\r\r\r\r", "\t\r" + "\x7f" * 8, "Tq" * 9, "/gpu\r\r" * 3)
@@ -11,7 +12,7 @@ def test_no_key_closes_more_than_one_screen(terminal: Open) -> None:
     session = terminal()
     session.wait_for("Help")
     for keys in FAST:
-        for _ in range(3):
+        for _ in range(sized(1, 3)):
             session.send(keys)
         session.wait_for_silence()
         session.send("\x1b[27u")  # closes any screen or dialog that is still open

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from tests.scale import at_night
 from tests.terminal.conftest import Open
 from tests.terminal.pty_session import PtySession
 
@@ -24,6 +25,7 @@ SCREENS = [
     ("\t\r", "Device 0"),
 ]
 """Keys that open a screen, and words that appear only on that screen."""
+SIZES = ((1, 1), (300, 100), *at_night((2, 1), (7, 3)))
 
 
 def is_overview(session: PtySession, closed: str) -> bool:
@@ -71,7 +73,7 @@ def test_every_screen_survives_every_size(terminal: Open) -> None:
     for keys, words in SCREENS:
         session.send(keys)
         session.wait_for(words)
-        for size in ((1, 1), (2, 1), (7, 3), (300, 100)):
+        for size in SIZES:
             session.set_size(*size)
             session.wait_for_silence(1)
         session.set_size(80, 24)

@@ -15,7 +15,7 @@ from tests.attach.small_training import FOR_EVER, TRAINING
 from tests.scale import SCALE, scaled
 
 VIEWERS = 3
-LOOKS = scaled(3, 6)
+LOOKS = scaled(1, 6)
 
 # Under a profiler that takes long for each function of the probe, and lets other threads run when a call of it returns.
 COUNTED = """

@@ -13,9 +13,11 @@ from gputui.model.attached.target import Look, Mark, Statistics
 from gputui.sources.probe.client import ProbeClient
 from tests.attach.children import DRIVEN, LIMIT_S, Child, Python, wait_until
 from tests.attach.small_training import TRAINING as SMALL_TRAINING
-from tests.scale import SCALE
+from tests.scale import scaled, sized
 
 TENTH_OF_DEFAULT_S = 0.1
+ROUNDS = scaled(3, 6)
+"""Of steps, in each phase of the training run: the looks differ in three of them."""
 
 TRAINING = """
     import gputui.probe, hashlib, json, os, random, sys, torch
@@ -49,7 +51,7 @@ TRAINING = """
             addresses.append([tensor.data_ptr() - origin for tensor in (x, loss, *kept, *model.parameters())])
 
     def train(name):
-        for number in range(6):
+        for number in range(int(sys.argv[1])):
             for _ in range(20):
                 step()
             print("at", number, flush=True)
@@ -120,13 +122,17 @@ class Viewer:
 def run(python: Python, *, attached: bool) -> tuple[dict[str, Any], list[str], Viewer | None]:
     """The final state that the program reports for each phase, its other output, and its viewer."""
     child = python.start(
-        TRAINING, GPUTUI_PROBE="1" if attached else "0", PYTHONHASHSEED="0", CUBLAS_WORKSPACE_CONFIG=":4096:8"
+        TRAINING,
+        str(ROUNDS),
+        GPUTUI_PROBE="1" if attached else "0",
+        PYTHONHASHSEED="0",
+        CUBLAS_WORKSPACE_CONFIG=":4096:8",
     )
     states: dict[str, Any] = {}
     with ExitStack() as stack:
         viewer = None
         for phase in ("plain", "recorded"):
-            for number in range(6):
+            for number in range(ROUNDS):
                 child.expect(f"at {number}")
                 if attached and viewer is None:
                     viewer = Viewer(stack.enter_context(child.attach()))
@@ -151,11 +157,11 @@ def test_a_viewer_changes_nothing_in_a_training_run(torch_python: Python) -> Non
     assert printed_with == printed_without
     assert viewer is not None
     looks = [message for message in viewer.seen if isinstance(message, Look)]
-    assert len(looks) >= 6
-    assert len([look for look in looks if look.inventory is not None]) >= 2
+    assert len(looks) >= ROUNDS
+    assert len([look for look in looks if look.inventory is not None]) >= ROUNDS // 3
 
 
-CYCLES = 30 if SCALE == 1 else 100
+CYCLES = sized(12, 100)
 """A hundred viewers in the nightly run."""
 AT_MOST_BYTES = 1024**2
 AFTER = tuple(f"after round {number}" for number in range(1, 7))

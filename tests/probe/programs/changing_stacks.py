@@ -6,7 +6,7 @@ import threading
 
 from gputui.probe.objects import stacks
 
-READS = 5_000
+READS = int(sys.argv[1])
 THREADS = 3
 SHORTEST_TURN_S = 1e-6
 """So that other threads run between any two steps of a read."""

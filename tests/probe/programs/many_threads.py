@@ -207,7 +207,7 @@ def whatever_lists_objects_leaves_it_that_tuple():
         def look(let_it_end):
             objects = list_objects()
             let_it_end()
-            assert any(value is torch for value in objects)
+            assert any(value is sys for value in objects)
 
         return look
 

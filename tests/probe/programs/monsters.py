@@ -1,4 +1,4 @@
-"""Looks at programs that hold too much for one stop, each stop bounded by a number of steps:  monsters.py OBJECTS
+"""Looks at programs that hold too much for one stop, each bounded by a number of steps:  monsters.py OBJECTS PROGRAM...
 
 Prints for each program and look: the steps, the calls of Python and C functions, the storages found in that look and in
 all looks so far, and whether the look was complete. No clock decides anything: the meter's stands still.
@@ -108,4 +108,4 @@ def looks_at(make):
 
 
 if __name__ == "__main__":
-    print_json({make.__name__: looks_at(make) for make in MONSTERS})
+    print_json({make.__name__: looks_at(make) for make in MONSTERS if make.__name__ in sys.argv[2:]})

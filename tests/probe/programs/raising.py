@@ -246,5 +246,6 @@ def trace_this_thread():
 
 
 if __name__ == "__main__":
+    gc.freeze()  # a scan of what PyTorch's modules have made would only take time
     step()
     {"main": in_main_thread, "thread": in_own_thread, "observer": in_observer}[sys.argv[1]](int(sys.argv[2]))

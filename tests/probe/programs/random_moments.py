@@ -16,7 +16,7 @@ from gpt import GPT  # noqa: E402
 
 from gputui.probe.inventory.inventory import take_inventory  # noqa: E402
 
-LOOKS = 40
+LOOKS = int(sys.argv[1])
 
 
 def unattributed(inventory):

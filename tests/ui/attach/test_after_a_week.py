@@ -1,9 +1,11 @@
-"""What a frame of each screen reads and does after seven days, against ten minutes: counted, without a clock."""
+"""What a frame of each screen reads and does after days, against ten minutes: counted, without a clock."""
 
 from __future__ import annotations
 
+from tests.scale import sized
 from tests.ui.attach.watching import FRAMES, RANKS, SCREENS, TEN_MINUTES_S, WEEK_S, Watching, Work, watching
 
+LONG_S = sized(2 * 86_400, WEEK_S)
 MORE = 1.1
 SAMPLES_A_FRAME = 360
 """The last five minutes, in which growth is looked for, and what else of the counters is on screen."""
@@ -18,10 +20,10 @@ async def works_of(at: Watching) -> dict[str, Work]:
     return works
 
 
-async def test_a_frame_after_seven_days_costs_what_one_after_ten_minutes_does_and_every_time_can_be_shown():
+async def test_a_frame_after_days_costs_what_one_after_ten_minutes_does_and_every_time_can_be_shown():
     async with watching(TEN_MINUTES_S) as at:
         few = await works_of(at)
-    async with watching(WEEK_S) as at:
+    async with watching(LONG_S) as at:
         many = await works_of(at)
         await check_times(at)
     assert {name: work.samples for name, work in many.items()} == {name: work.samples for name, work in few.items()}
@@ -31,10 +33,10 @@ async def test_a_frame_after_seven_days_costs_what_one_after_ten_minutes_does_an
 
 
 async def check_times(at: Watching) -> None:
-    """Every time of the week can be shown."""
+    """Every time of these days can be shown."""
     target = at.app.attached.targets.current
     times = []
-    for back_s in (0, 1300, 20 * 3600, 6.9 * 86_400, 9 * 86_400):
+    for back_s in (0, 1300, 20 * 3600, 0.98 * LONG_S, 1.3 * LONG_S):
         target.cursor = target.timeline.latest.time - back_s
         for name in ("memory", "why", "tensors", "ranks"):
             await at.go(name)
@@ -42,4 +44,4 @@ async def check_times(at: Watching) -> None:
         times.append(target.moment.time)
         assert target.moment.devices
     assert times == sorted(times, reverse=True)
-    assert times[0] - times[-1] >= WEEK_S
+    assert times[0] - times[-1] >= LONG_S

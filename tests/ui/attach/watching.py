@@ -28,10 +28,10 @@ WEEK_S = 7 * 86_400
 
 DENSE_S = sized(1500, 3600)
 """The newest part of a history has every second; what lies before it, one reading in `sparse_s`."""
-SPARSE_S = 300
+SPARSE_S = sized(600, 300)
 LOOK_EVERY_S = 3
 RETRY_EVERY_S = 600
-FRAMES = 6
+FRAMES = sized(3, 6)
 RANKS = 3
 
 ATTACH_SCREENS = {"memory": "1", "why": "2", "tensors": "4", "ranks": "6"}

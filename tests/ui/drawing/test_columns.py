@@ -36,9 +36,9 @@ def test_lay_out(width, widths):
 
 
 @pytest.mark.parametrize("columns", [DEVICE_COLUMNS, PROCESS_TABLE_COLUMNS], ids=["devices", "processes"])
-@pytest.mark.parametrize("width", range(60, 301))
-def test_the_monitors_tables_never_exceed_the_screen(columns, width):
-    assert sum(cells + 1 for _, cells in lay_out(columns, width)) - 1 <= width
+def test_the_monitors_tables_never_exceed_the_screen(columns):
+    for width in range(60, 301):
+        assert sum(cells + 1 for _, cells in lay_out(columns, width)) - 1 <= width
 
 
 def test_a_row_has_each_cell_in_its_column():
@@ -83,8 +83,8 @@ def test_the_place_in_a_list_overwrites_no_title(head, marked):
     assert text_of((mark_place(((head.ljust(11), "head"),), 1, 11, 5, 11),)) == marked
 
 
-@pytest.mark.parametrize("width", range(60, 200))
-def test_the_device_list_leaves_room_for_the_place(width):
+def test_the_device_list_leaves_room_for_the_place():
     spare = place_width(11, 3)
-    head = draw_titles(lay_out(DEVICE_COLUMNS, width, spare))
-    assert "1/11" in text_of((mark_place(head, 0, 11, 3, width),))
+    for width in range(60, 200):
+        head = draw_titles(lay_out(DEVICE_COLUMNS, width, spare))
+        assert "1/11" in text_of((mark_place(head, 0, 11, 3, width),)), width
