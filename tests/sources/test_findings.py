@@ -135,7 +135,8 @@ def test_an_orphan_is_found_in_time(watched: Watched) -> None:
 
 
 FULL_SHM = (
-    "mount -t tmpfs -o size=8m tmpfs /dev/shm && head -c 8100000 /dev/zero >/dev/shm/batch && exec $0 -m gputui --once"
+    "mount -t tmpfs -o size=8m tmpfs /dev/shm && head -c 8100000 /dev/zero >/dev/shm/batch"
+    ' && exec "$0" -m gputui --once'
 )
 
 

@@ -79,12 +79,12 @@ class OtherTensors:
     def record_objects(self, tensors: list[Tensor]) -> None:
         """Those on an interpreter's stack, and those that no variable leads to.
 
-        Where there was no time for all variables, a tensor of earlier looks keeps its name, which is added later.
+        Where not all variables and graphs were read, a tensor of earlier looks keeps its name, which is added later.
         """
         if not self._meter.spend(1 + len(tensors) // RECOGNISED_PER_STEP):
             return
         unknown = self._ledger.without_owner(tensors, are_held=False)
-        if not self._meter.is_complete:
+        if not self._meter.is_complete or self._saved.has_passed_parts:
             unknown = [tensor for tensor in unknown if not self._ledger.category_before(tensor)]
         for tensor in unknown:
             if self._meter.spend():

@@ -101,7 +101,7 @@ class InventoryRun:
         )
         self._optimizer_states = OptimizerStates(torch, self._ledger, self._model_states, meter)
         self._saved = SavedTensors(
-            Graph(torch, self._attributes, self._at_rest, memory.walked.numbers),
+            Graph(torch, self._attributes, self._at_rest, frozenset() if is_scan else memory.walked.numbers),
             self._ledger,
             self._gradients,
             self._model_states,

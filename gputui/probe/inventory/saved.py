@@ -62,6 +62,11 @@ class SavedTensors:
         return self._graph.is_readable
 
     @property
+    def has_passed_parts(self) -> bool:
+        """Whether parts of graphs were passed over, as earlier looks have read them."""
+        return bool(self._graph.passed)
+
+    @property
     def leaves(self) -> Iterable[Tensor]:
         """The parameters and other leaves that the graph leads to."""
         return self._graph.leaves.values()
