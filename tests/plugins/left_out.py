@@ -21,6 +21,7 @@ READABLE_PATH = "a checkout in a path of ASCII letters, or Python 3.13"
 MODULE = "the module "
 WORKING_GDB = "a gdb that can call a function on this processor"
 CONTAINERS = "namespaces of users and of processes, which unshare makes here"
+OUTSIDE_SHM = "a checkout outside /dev/shm"
 IPV6 = "IPv6 on the loopback"
 NIGHT = "a night: python -m benchmarks.nightly"
 LEFT_OUT = pytest.StashKey[Counter]()
@@ -92,6 +93,7 @@ _CHECKS = {
     READABLE_PATH: can_have_this_path,
     WORKING_GDB: lambda: shutil.which("gdb") is not None and gdb_works(),
     CONTAINERS: lambda: shutil.which("unshare") is not None and makes_namespaces(),
+    OUTSIDE_SHM: lambda: not ROOT.is_relative_to("/dev/shm"),
     IPV6: answers_by_ipv6,
 }
 """What is no program, file, module or Python."""

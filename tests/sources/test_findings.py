@@ -21,7 +21,7 @@ from gputui.sources.procfs import ProcFs
 from tests.conftest import FakeGpus
 from tests.explain.machine.scenes import Machine
 from tests.hanging import HANGS_S
-from tests.plugins.left_out import CONTAINERS
+from tests.plugins.left_out import CONTAINERS, OUTSIDE_SHM
 from tests.sources.children import IDLE, running
 from tests.sources.conftest import Looks
 from tests.sources.test_orphans import end_launcher, family
@@ -142,6 +142,7 @@ FULL_SHM = (
 
 @pytest.mark.root
 @pytest.mark.needs(CONTAINERS)
+@pytest.mark.needs(OUTSIDE_SHM)
 def test_a_container_whose_dev_shm_is_nearly_full_is_told_so_at_once(fake_gpus: FakeGpus) -> None:
     command = ["unshare", "--mount", "sh", "-c", FULL_SHM, sys.executable]
     looked = subprocess.run(command, env=fake_gpus.environment, capture_output=True, text=True, check=True)
