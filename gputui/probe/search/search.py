@@ -96,7 +96,7 @@ class VariableSearch:
         self._seen: dict[int, Any] = {}
         self._passed_over: set[int] = set()
         self._with_tensors: set[int] = set()
-        """The ids of the classes of objects that have tensors as attributes."""
+        """The ids of the classes of objects that have tensors as attributes; lists and the like are none."""
         memory.begin()
 
     def search(self, namespaces: list[Namespace], meter: Meter) -> None:
@@ -281,8 +281,9 @@ class VariableSearch:
         finds = {TENSOR: self.tensors, MODULE: self.modules, EXCEPTION: self.exceptions, OPTIMIZER: self.optimizers}
         finds.get(kind, self.generators).append(named)
         trail.find(holder)
-        if kind == TENSOR and holder >= 0:
-            self._with_tensors.add(id(type(trail.value_at(holder))))
+        cls = id(type(trail.value_at(holder)))
+        if kind == TENSOR and holder >= 0 and cls not in OWN_TYPES:
+            self._with_tensors.add(cls)
 
     def _contents(self, value: AnyObject, kind: int) -> Contents | None:
         """What a value holds; None if another thread keeps changing it while it is read."""
