@@ -9,7 +9,8 @@ from tests.terminal.conftest import GPUTUI, Open
 
 NODES = [({"instance": f"{name}:10836", "gputui_node": name, "gputui_quantity": "count"}, 8.0) for name in ("n1", "n2")]
 SSH = """#!/bin/sh
-echo "ssh was run with: $1 $2 $3"
+case "$4" in *install*) task="install gputui on";; *) task="run gputui on";; esac
+echo "ssh $1 $2 is asked to $task $3"
 read answer
 exit $answer
 """
@@ -32,14 +33,14 @@ def test_enter_gives_the_terminal_to_ssh_and_takes_it_back(terminal: Open, tmp_p
         session = terminal(f"{path} exec {GPUTUI} fleet --prometheus {address}")
         session.wait_for("[+] n2")
         session.send("j\r")
-        session.wait_for("ssh was run with: -t -- n2")
+        session.wait_for("ssh -t -- is asked to run gputui on n2")
         assert not session.modes[1049]  # the shell's screen
         session.screen.reset()
         session.send("0\n")
         session.wait_for("[+] n1")
         assert session.modes[1049]
         session.send("\r")  # the cursor is where it was
-        session.wait_for("ssh was run with: -t -- n2")
+        session.wait_for("ssh -t -- is asked to run gputui on n2")
         session.send("127\n")
         session.wait_for("n2 has no gputui. Install it there?")
         session.wait_for("uv tool install gputui")
@@ -47,7 +48,7 @@ def test_enter_gives_the_terminal_to_ssh_and_takes_it_back(terminal: Open, tmp_p
         session.send("\t")  # from Cancel to Install
         session.wait_until_idle()
         session.send("\r")
-        session.wait_for("with: -t -- n2")
+        session.wait_for("ssh -t -- is asked to install gputui on n2")
         session.send("1\n")
         session.wait_for("Enter goes back to the table.")
         session.send("\n")
