@@ -4,7 +4,7 @@ import ast
 import gc
 from types import SimpleNamespace
 
-from gputui.probe.objects.heap import SORTED_AT_LEAST, SORTED_PER_STEP, Heap
+from gputui.probe.objects.heap import SORTED_AT_LEAST, TAKEN_PER_STEP, Heap
 from gputui.probe.pace.meter import Meter
 from tests.torches import REPOSITORY
 
@@ -36,7 +36,7 @@ class AllowsParts:
     """A meter that always has time for a scan of this length, which is no whole number of pieces."""
 
     def affordable_steps(self):
-        return (SORTED_AT_LEAST + 1000) // SORTED_PER_STEP
+        return (SORTED_AT_LEAST + 1000) // TAKEN_PER_STEP
 
     def spend(self, steps=1):
         return True
