@@ -48,7 +48,7 @@ def test_enter_gives_the_terminal_to_ssh_and_takes_it_back(terminal: Open, tmp_p
         session.send("\t")  # from Cancel to Install
         session.wait_until_idle()
         session.send("\r")
-        session.wait_for("ssh -t -- is asked to install gputui on n2")
+        session.wait(lambda: b"ssh -t -- is asked to install gputui on n2" in session.output, "the installation")
         session.send("1\n")
         session.wait_for("Enter goes back to the table.")
         session.send("\n")
