@@ -143,7 +143,7 @@ def test_the_peak_of_a_step_is_pytorchs_to_the_byte(name: str, torch_python: Pyt
     step, recorded = recorded_step(child)
     timeline = step.timeline
     assert step.is_whole
-    assert len(step.steps) >= 2
+    assert step.steps
     assert timeline.allocated[step.peak] == peak
     assert sum(step.bytes_by_kind(step.peak).values()) == peak
     allocating = {Phase.FORWARD, Phase.BACKWARD} | ({Phase.OPTIMIZER} if "AdamW" in PROGRAMS[name] else set())
