@@ -19,6 +19,7 @@ from benchmarks.lab import lab
 from benchmarks.monitor import PROGRAMS, started, steady
 from benchmarks.plot import Panel, svg
 from gputui.explain.moment.probe_state import layouts_of
+from gputui.model.attached.owners import OwnerName
 from gputui.model.attached.target import Cost, Look
 from gputui.model.attached.tensors import HOST, Category, Inventory, Storage
 from gputui.units import MIB
@@ -90,7 +91,7 @@ def look_at(blocks: int, tensors: int) -> Look:
 def _storage(device: int, address: int, number: int) -> Storage:
     return Storage(
         device=device, address=address, size_bytes=2 * MIB, category=Category.PARAMETER,
-        owner=f"model.layers.{number // 12}.block.{number % 12}.weight", type="Parameter",
+        owner=OwnerName(f"model.layers.{number // 12}.block.{number % 12}.weight"), type="Parameter",
         shape=(MIB // 2,), dtype="float32",
     )  # fmt: skip
 

@@ -6,7 +6,7 @@ from struct import Struct
 
 from gputui.protocol.tables import TableError, without_tables
 
-VERSION = 4
+VERSION = 5
 """Changes when a viewer and a probe no longer understand each other; the two `hello` messages never change."""
 
 MAX_REQUEST_BYTES = 512 * 1024

@@ -10,6 +10,7 @@ from gputui.model.attached.tensors import HOST, Category, Storage
 from gputui.units import GIB, MIB
 from tests.explain.maps import pool, segment
 from tests.explain.moments import Story, moment, story
+from tests.explain.named import named
 
 FAR = 1 << 40
 WHOLE_MIB = 80 * 1024
@@ -44,7 +45,7 @@ def collective(live: float, cached: float, free: float, backend: str = "nccl") -
 def pinned(*mib: float, held_mib: float = 1 << 20, is_pinned: bool = True) -> Story:
     """A process with host tensors of these sizes."""
     storages = tuple(
-        Storage(HOST, FAR + n, int(size * MIB), Category.PARAMETER, f"offloaded[{n}]", "Tensor", (), "float32",
+        Storage(HOST, FAR + n, int(size * MIB), Category.PARAMETER, named(f"offloaded[{n}]"), "Tensor", (), "float32",
                 is_pinned=is_pinned)
         for n, size in enumerate(mib)
     )  # fmt: skip

@@ -12,10 +12,11 @@ from gputui.model.attached.target import Cost, Look
 from gputui.model.attached.tensors import HOST, Category, Inventory, Storage
 from gputui.units import MIB
 from tests.explain.maps import BASE, layout, segment, statistics
+from tests.explain.named import named
 
 HOST_STORAGES = (
-    Storage(HOST, 4096, 1000, Category.PARAMETER, "model.w", "Parameter", (250,), "float32"),
-    Storage(HOST, 8192, 500, Category.OTHER, "batch", "Tensor", (125,), "float32", is_pinned=True),
+    Storage(HOST, 4096, 1000, Category.PARAMETER, named("model.w"), "Parameter", (250,), "float32"),
+    Storage(HOST, 8192, 500, Category.OTHER, named("batch"), "Tensor", (125,), "float32", is_pinned=True),
 )
 
 
@@ -46,7 +47,9 @@ def laid_out(
         size = int(mib * MIB)
         views = {"views": ((0, shown),)} if shown else {}
         storages.append(
-            Storage(0, address, size - slack, category, name, "Tensor", ((shown or size) // 4,), "float32", **views)
+            Storage(
+                0, address, size - slack, category, named(name), "Tensor", ((shown or size) // 4,), "float32", **views
+            )
         )
         blocks.append(("live", mib))
         address += size

@@ -18,6 +18,7 @@ from gputui.model.attached.tensors import Category, Container, Inventory, Keeper
 from gputui.model.attached.timeline import Timeline
 from gputui.units import MIB
 from tests.explain.maps import BASE, layout, segment, statistics
+from tests.explain.named import named
 
 GREETING = Greeting(7, "python train.py", "3.12.3", "2.11.0", None, None, True, (TorchDevice(0, "GPU-0"),))
 
@@ -51,11 +52,11 @@ def row(*tensors: Tensor, free: float = 0, address: int = BASE) -> tuple[Segment
         count = size // (4 if tensor.dtype == "float32" else 2)
         storages.append(
             Storage(
-                device=0, address=at - size, size_bytes=size, category=tensor.category, owner=tensor.owner,
+                device=0, address=at - size, size_bytes=size, category=tensor.category, owner=named(tensor.owner),
                 type="Tensor",
                 shape=(tensor.first, count // tensor.first) if tensor.first else (count,), dtype=tensor.dtype,
                 saved_by=tensor.saved_by,
-                keeper=tensor.keeper, kept_by=tensor.kept_by,
+                keeper=tensor.keeper, kept_by=named(tensor.kept_by),
                 views=((0, int(tensor.shown_mib * MIB)),) if tensor.shown_mib else (),
             )
         )  # fmt: skip

@@ -12,6 +12,7 @@ from gputui.model.attached.tensors import Category, Inventory, Storage
 from gputui.model.attached.trace import ACTIONS, RecordedTraces, RecordingCost, Trace
 from gputui.units import GIB, MIB
 from tests.explain.maps import statistics
+from tests.explain.named import named
 
 SETTINGS = AllocatorSettings("native", 20 * MIB, None, is_expandable=False, values=())
 BASE = 1 << 40
@@ -48,7 +49,7 @@ class Recording:
         """Have the look name a block."""
         size = self.live[address]
         self._storages.append(
-            Storage(0, address, size, category, owner, "Tensor", (size // 4,), "float32", module=module)
+            Storage(0, address, size, category, named(owner), "Tensor", (size // 4,), "float32", module=module)
         )
 
     def free(self, address: int, stack: str = "") -> None:

@@ -20,6 +20,7 @@ from gputui.sources.probe.messages import message_of
 from gputui.units import GIB, MIB
 from tests.explain.maps import BASE, layout, segment, statistics
 from tests.explain.moments import GREETING
+from tests.explain.named import named
 
 BEGAN = 1_763_640_000.0
 FACTS = DriverFacts(0, 80 * GIB, 9 * GIB, 8 * GIB, 71 * GIB, 40)
@@ -70,7 +71,9 @@ def look_at(time: float, live: Sequence[int]) -> Look:
     """A look at one segment for each size in MiB, half of it a tensor."""
     segments = [segment(("live", mib / 2), ("free", mib / 2), address=BASE + n * GIB) for n, mib in enumerate(live)]
     storages = tuple(
-        Storage(0, part.address, part.blocks[0].size_bytes, Category.OTHER, f"kept[{n}]", "Tensor", (n,), "float32")
+        Storage(
+            0, part.address, part.blocks[0].size_bytes, Category.OTHER, named(f"kept[{n}]"), "Tensor", (n,), "float32"
+        )
         for n, part in enumerate(segments)
     )
     made = layout(*segments)

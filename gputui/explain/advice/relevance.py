@@ -12,8 +12,8 @@ from gputui.explain.advice.thresholds import (
     MATTERS_SHARE,
     PART_BYTES,
 )
-from gputui.explain.owners.labels import variables_of
 from gputui.model.attached.finding import Finding
+from gputui.model.attached.owners import variables_of
 from gputui.model.reading import value_of
 from gputui.model.weight import Weight
 

@@ -21,7 +21,6 @@ from gputui.explain.answer.sentences import (
 )
 from gputui.explain.memory.need import need_of, need_words
 from gputui.explain.moment.probe_state import at_top
-from gputui.explain.owners.labels import variables_of
 from gputui.explain.owners.names import family
 from gputui.explain.owners.not_yet import not_yet_words, waits_for_key, what_names
 from gputui.explain.serving.division import ServedPart
@@ -29,6 +28,7 @@ from gputui.explain.serving.words import ServedLine
 from gputui.model.attached.counters import Counters
 from gputui.model.attached.finding import Finding
 from gputui.model.attached.moment import DeviceMoment, TargetMoment
+from gputui.model.attached.owners import variables_of
 from gputui.model.attached.target import Recorder
 from gputui.model.attached.tensors import NAMELESS, Category
 from gputui.model.reading import value_of

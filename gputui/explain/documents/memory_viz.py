@@ -15,6 +15,7 @@ from gputui.explain.owners.owners import owners_of
 from gputui.explain.step.step import Step
 from gputui.model.attached.allocator import AllocatorMap, AllocatorSettings, Block, BlockState, CallSite, Segment
 from gputui.model.attached.analysis import Owner
+from gputui.model.attached.owners import OwnerKind, OwnerName
 from gputui.model.attached.target import Look
 from gputui.model.attached.tensors import Category
 
@@ -84,7 +85,7 @@ def site_frame(site: CallSite) -> dict[str, Any]:
 
 def named_frame(owner: Owner) -> dict[str, Any]:
     """A block's category and owner as a frame."""
-    name = owner.name
+    name = str(owner.name)
     for part in _HIDDEN_BY_THE_VIEWER:
         name = name.replace(part, part.replace("_", "-"))
     return {"name": name, "filename": owner.category.value, "line": 0}
@@ -114,7 +115,9 @@ def _trace(step: Step) -> list[dict[str, Any]]:
     trace = step.timeline.trace
     frames = [[site_frame(site) for site in stack] for stack in trace.stack_table]
     owners = step.naming.owners
-    kinds = {kind: Owner(Category.OTHER, f"{kind.value} of the step") for kind in step.kinds}
+    kinds = {
+        kind: Owner(Category.OTHER, OwnerName(f"{kind.value} of the step", kind=OwnerKind.WORDS)) for kind in step.kinds
+    }
     events = []
     for event in range(len(trace)):
         block, stack = step.timeline.blocks[event], trace.stacks[event]

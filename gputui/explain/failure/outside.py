@@ -12,7 +12,6 @@ from gputui.model.reading import value_of
 
 SHARED = frozenset({"others", "gradients", "outputs", "variables", "graphs", "no_grad", "checkpointing", "states"})
 """The kinds of rules that hold for them, too: less memory in PyTorch leaves more for others, with `empty_cache()`."""
-_LAST = "(last exception, "
 
 
 def _cached(case: Case) -> int:
@@ -56,5 +55,5 @@ def as_before_the_end(look: Look) -> Look:
 def _without_exception(storage: Storage) -> Storage:
     if storage.keeper is not Keeper.LAST_EXCEPTION:
         return storage
-    owner, kept_by = (text.replace(_LAST, "(", 1) for text in (storage.owner, storage.kept_by))
+    owner, kept_by = storage.owner.without_exception(), storage.kept_by.without_exception()
     return replace(storage, keeper=Keeper.NONE, owner=owner, kept_by=kept_by)

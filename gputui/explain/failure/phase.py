@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise, takewhile
 
-from gputui.explain.owners.labels import label_of
 from gputui.model.attached.allocator import CallSite
 from gputui.model.attached.failure import Failure, Phase
+from gputui.model.attached.owners import NOBODY, OwnerName
 from gputui.model.attached.target import Look
 from gputui.model.attached.tensors import Storage
 
@@ -86,10 +86,9 @@ def running_functions(failure: Failure) -> Functions:
     return frozenset((site.file.rpartition("/")[2], site.function) for site in running_pass(failure))
 
 
-def is_of(functions: Functions, name: str) -> bool:
+def is_of(functions: Functions, name: OwnerName) -> bool:
     """Whether it names a variable of one of these functions, which no exception keeps."""
-    label = label_of(name)
-    return not label.exception and label.function in functions
+    return not name.exception and name.function in functions
 
 
 def as_activations(look: Look, failure: Failure) -> Look:
@@ -99,6 +98,6 @@ def as_activations(look: Look, failure: Failure) -> Look:
         return look
 
     def settled(storage: Storage) -> Storage:
-        return replace(storage, kept_by="") if is_of(functions, storage.kept_by) else storage
+        return replace(storage, kept_by=NOBODY) if is_of(functions, storage.kept_by) else storage
 
     return replace(look, inventory=replace(look.inventory, storages=tuple(map(settled, look.inventory.storages))))

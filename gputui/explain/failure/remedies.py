@@ -11,7 +11,6 @@ from gputui.explain.advice.held.keepers import EXCEPTIONS
 from gputui.explain.advice.thresholds import PART_BYTES
 from gputui.explain.failure.phase import is_of, running_functions
 from gputui.explain.owners.families import bytes_of, families
-from gputui.explain.owners.labels import label_of
 from gputui.explain.owners.names import family, listed, singular
 from gputui.model.attached.analysis import Owner
 from gputui.model.attached.failure import Failure, Phase, Remedy
@@ -58,12 +57,11 @@ class Case:
 
     @property
     def growing(self) -> tuple[Container, int] | None:
-        """The container whose elements keep most in autograd graphs, with these bytes; none of the running pass."""
-        functions = running_functions(self.failure)
+        """The container whose elements keep most in autograd graphs, with these bytes."""
         sizes = [
             (container, self._kept_in(container))
             for container in self.moment.containers
-            if container.graphs and container.elements >= ELEMENTS and not is_of(functions, container.where)
+            if container.graphs and container.elements >= ELEMENTS
         ]
         return max(sizes, key=lambda pair: pair[1], default=None)
 
@@ -121,7 +119,7 @@ def _assigned_again(case: Case) -> list[tuple[Owner, int]]:
     return [
         (owner, size_bytes)
         for owner, size_bytes in case.members
-        if size_bytes == case.failure.requested_bytes and label_of(owner.name).place in sites
+        if size_bytes == case.failure.requested_bytes and owner.name.place in sites
     ]
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from gputui.explain.owners.names import UNNAMED, counted
+from gputui.explain.owners.names import counted
 from gputui.model.attached.allocator import AllocatorMap, BlockState
 from gputui.model.attached.analysis import Owner
 from gputui.model.attached.moment import DeviceLayout
+from gputui.model.attached.owners import OwnerKind
 from gputui.model.attached.target import Cycles, Garbage
 from gputui.model.attached.tensors import Category, Keeper, Storage
 from gputui.units import format_bytes
@@ -120,11 +121,11 @@ def likely_bytes(layouts: Iterable[DeviceLayout]) -> int:
 
 
 def _is_lost(storage: Storage) -> bool:
-    return storage.keeper in (Keeper.CYCLE, Keeper.LOST_EXCEPTION) or storage.owner.startswith(UNNAMED)
+    return storage.keeper in (Keeper.CYCLE, Keeper.LOST_EXCEPTION) or storage.owner.kind is OwnerKind.UNNAMED
 
 
 def _has_variable(owner: Owner) -> bool:
-    is_named = owner.category is not Category.UNATTRIBUTED and not owner.name.startswith(UNNAMED)
+    is_named = owner.category is not Category.UNATTRIBUTED and owner.name.kind is not OwnerKind.UNNAMED
     return is_named and owner.keeper is Keeper.NONE
 
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping
 
+from gputui.explain.owners.owners import UNATTRIBUTED
 from gputui.model.attached.allocator import AllocatorMap, Block, BlockState, Segment
 from gputui.model.attached.analysis import Blocker, Composition, Owner, Release, SegmentRelease
-from gputui.model.attached.tensors import Category
 from gputui.units import format_bytes
 
 SMALL_PAGE_BYTES = 2 * 1024**2
 DEFAULT_POOL = (0, 0)
-NOBODY = Owner(Category.UNATTRIBUTED, "")
 
 Ranges = tuple[tuple[int, int], ...]
 
@@ -84,7 +83,7 @@ def _segment_release(layout: AllocatorMap, segment: Segment, owners: Mapping[int
     live = [block for block in segment.blocks if block.state is BlockState.ACTIVE_ALLOCATED]
     inactive = sum(block.size_bytes for block in segment.blocks if block.state is BlockState.INACTIVE)
     blockers = tuple(
-        Blocker(block, owners.get(block.address, NOBODY), 0 if held_by else gain)
+        Blocker(block, owners.get(block.address, UNATTRIBUTED), 0 if held_by else gain)
         for block, gain in zip(live, _gains(segment, page, is_waiting_free=not is_routed), strict=True)
     )
     is_held_pool = held_by and segment.pool_id != DEFAULT_POOL

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from gputui.explain.owners.names import UNNAMED
 from gputui.explain.owners.owners import live_blocks, placed
 from gputui.model.attached.allocator import AllocatorMap
 from gputui.model.attached.moment import DeviceLayout, TargetMoment
+from gputui.model.attached.owners import OwnerKind
 from gputui.model.attached.target import Look
 from gputui.model.attached.tensors import HOST, NAMELESS, Category, Inventory, Storage
 from gputui.units import format_bytes
@@ -74,7 +74,7 @@ def _still_there(now: AllocatorMap | None, then: AllocatorMap | None, inventory:
 
 def is_unnamed(storage: Storage) -> bool:
     """Whether the probe knows a tensor and no variable that leads to it: "unnamed Tensor"."""
-    return storage.owner.startswith(UNNAMED)
+    return storage.owner.kind is OwnerKind.UNNAMED
 
 
 def _not_covered(now: AllocatorMap | None, inventory: Inventory, kept: list[Storage]) -> list[Storage]:

@@ -56,4 +56,4 @@ def _name(owner: Owner) -> str:
     if owner.category in NAMELESS:
         return owner.name or name_of(owner)
     is_within = not owner.module or owner.name.startswith(owner.module)
-    return owner.name if is_within else f"{owner.module}: {owner.name}"
+    return owner.name.path if is_within else f"{owner.module}: {owner.name.path}"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 
-from gputui.explain.owners.labels import label_of
 from gputui.model.attached.analysis import Owner
+from gputui.model.attached.owners import OwnerName
 from gputui.model.attached.tensors import Category
 
 MOST = 3
@@ -24,8 +24,6 @@ _STEPS = re.compile(r"\['(\w+)'\]|\[[^\]]*\]|([^\W\d]\w*)")
 """A key that is a word, or a word; of other keys nothing."""
 
 UNKNOWN = "blocks without a known owner"
-UNNAMED = "unnamed "
-"""How the probe's names of tensors begin to which no variable leads: "unnamed Tensor"."""
 NEWER = "blocks newer than the last look"
 
 
@@ -40,7 +38,7 @@ def name_of(owner: Owner) -> str:
 
 def family(name: str) -> str:
     """`losses[3] (train.py:23 in step)` and `losses[4] (...)` are `losses[*]`; `model.0.bias` is `model.*.bias`."""
-    return _LAYER.sub(".*", _INDEX.sub("[*]", label_of(name).path))
+    return _LAYER.sub(".*", _INDEX.sub("[*]", name.path if isinstance(name, OwnerName) else name))
 
 
 def patterns(names: Iterable[str], *, folds_attributes: bool = False) -> dict[str, str]:
@@ -95,12 +93,11 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def exceptions_words(labels: Collection[str]) -> str:
-    """Which exceptions these are: "the exception of cell 12", "12 exceptions in errors"; "" where they have no name."""
-    lists = {label.partition("[")[0] for label in labels}
-    if len(labels) == 1:
-        (label,) = labels
-        return f"the {label}" if label else ""
-    if len(lists) != 1 or not all("[" in label for label in labels):
-        return ""
-    return f"{counted(len(labels), 'exception')} in {lists.pop().removeprefix('exception ')}"
+def exceptions_words(names: Iterable[OwnerName]) -> str:
+    """Which exceptions keep these: "the exception of cell 12", "12 exceptions in errors"; or ""."""
+    holders = {name.exception: name for name in names}
+    if len(holders) == 1:
+        (exception,) = holders
+        return f"the {exception}" if exception else ""
+    lists = {name.collection_of_holder for name in holders.values()}
+    return f"{counted(len(holders), 'exception')} in {lists.pop()}" if len(lists) == 1 and all(lists) else ""

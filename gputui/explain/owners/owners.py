@@ -6,15 +6,15 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
-from gputui.explain.owners.labels import label_of
 from gputui.explain.owners.tensor_paths import in_order, module_of
 from gputui.model.attached.allocator import AllocatorMap, Block, BlockState, CallSite
 from gputui.model.attached.analysis import Owner, TensorGroup
 from gputui.model.attached.moment import DeviceLayout
+from gputui.model.attached.owners import NOBODY, OwnerKind, OwnerName
 from gputui.model.attached.tensors import Category, Inventory, KnownSize, Storage
 
-UNATTRIBUTED = Owner(Category.UNATTRIBUTED, "")
-NEWER = Owner(Category.NEWER, "")
+UNATTRIBUTED = Owner(Category.UNATTRIBUTED, NOBODY)
+NEWER = Owner(Category.NEWER, NOBODY)
 GroupKey = tuple[Category, str, tuple[int, ...], str, str]
 
 WORKSPACES_PER_STREAM = 2
@@ -62,13 +62,14 @@ def _by_site(site: CallSite | None) -> Owner:
     """The owner of a block of which only the line that allocated it is known: `models/gpt.py:31 (forward)`."""
     if site is None:
         return UNATTRIBUTED
-    return Owner(Category.UNATTRIBUTED, f"{'/'.join(site.file.split('/')[-2:])}:{site.line} ({site.function})")
+    line = f"{'/'.join(site.file.split('/')[-2:])}:{site.line}"
+    return Owner(Category.UNATTRIBUTED, OwnerName(line, site.function, OwnerKind.LINE))
 
 
 def keeper_address(layout: DeviceLayout, owner: Owner) -> int | None:
     """The block of the tensor whose graph keeps an owner's storage; None if it is not on this device."""
-    variable = label_of(owner.kept_by).path
-    named = (address for address, other in layout.owners.items() if label_of(other.name).path == variable)
+    variable = owner.kept_by.path
+    named = (address for address, other in layout.owners.items() if other.name.path == variable)
     return next(named, None)
 
 
@@ -112,7 +113,7 @@ def grouped(members: Iterable[tuple[Owner, int]]) -> tuple[TensorGroup, ...]:
 
     Blocks without a known owner are alike if the same line allocated them.
     """
-    alike: dict[GroupKey, list[tuple[int, str]]] = defaultdict(list)
+    alike: dict[GroupKey, list[tuple[int, OwnerName]]] = defaultdict(list)
     hidden: Counter[GroupKey] = Counter()
     saved: Counter[GroupKey] = Counter()
     for owner, size_bytes in members:
@@ -157,7 +158,9 @@ def placed(
 def _known_by_size(nameless: list[tuple[int, Block]], known: Iterable[KnownSize], device: int) -> dict[int, Owner]:
     """Owners of blocks whose requested size is known; of workspaces only the lowest (oldest) of each stream."""
     sizes = {
-        size.size_bytes: Owner(size.category, size.owner, keeper=size.keeper) for size in known if size.device == device
+        size.size_bytes: Owner(size.category, OwnerName(size.owner, kind=OwnerKind.WORDS), keeper=size.keeper)
+        for size in known
+        if size.device == device
     }
     workspaces: Counter[tuple[int, int]] = Counter()
     owners = {}
@@ -172,5 +175,5 @@ def _known_by_size(nameless: list[tuple[int, Block]], known: Iterable[KnownSize]
     return owners
 
 
-def _names(members: list[tuple[int, str]]) -> tuple[str, ...]:
+def _names(members: list[tuple[int, OwnerName]]) -> tuple[OwnerName, ...]:
     return tuple(dict.fromkeys(name for _, name in members if name))

@@ -1,12 +1,12 @@
-"""From a tensor's name, in the forms that the probe gives, to its module and its place in a tree."""
+"""From the owner of a tensor to its module and its place in a tree."""
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
 
-from gputui.explain.owners.labels import label_of
 from gputui.model.attached.analysis import Owner
+from gputui.model.attached.owners import OwnerKind, OwnerName
 from gputui.model.attached.tensors import OF_MODELS, Category
 
 Path = tuple[str, ...]
@@ -15,33 +15,50 @@ Path = tuple[str, ...]
 DEEPEST = 24
 """Deeper levels stay in one piece: a program can make names of any depth."""
 
-_LINES = r":\d+(?:, \d+)*"
-_PLACE = re.compile(rf"(?P<name>.*) \((?P<place>[^()]+{_LINES} in [^()]+)\)")
-_ASSIGNED = re.compile(rf"(?P<name>\w+) \([^()]+{_LINES}\)")
-"""A global variable with the lines that assign it: one piece."""
-_ARGUMENT = re.compile(r"(?P<argument>\w+) of (?P<operation>\w+)")
-_LINE = re.compile(rf"{_LINES} in ")
+_PATHS = (OwnerKind.VARIABLE, OwnerKind.PARAM_GROUP, OwnerKind.COPY)
+"""What is written as a path in Python; the rest is words."""
 _PIECE = re.compile(r"\[(?P<index>-?\d+|'[^']*'|\"[^\"]*\")\]|\[(?P<owner>[^\[\]]+)\]|[^.\[ ]+(?: .*)?|\[.*")
 _DIGITS = re.compile(r"(\d+)")
 _MEMBER = re.compile(r"(?P<module>.+)\.[^.\[\]' ]+")
 
 
+class Words(str):
+    """A piece that is no step of a path in Python.
+
+    `key` identifies it in the next look: where it names lines, the program has reached others by then.
+    """
+
+    __slots__ = ("key",)
+
+    key: str
+
+    def __new__(cls, text: str, key: str = "") -> Words:
+        piece = super().__new__(cls, text)
+        piece.key = key or text
+        return piece
+
+
 @lru_cache(1 << 17)
-def path_of(name: str) -> Path:
+def path_of(name: OwnerName) -> Path:
     """The place of a tensor with this name; () for an empty name.
 
     Local variables are below their function ("train.py:23 in step"), optimizer states below the parameter in brackets,
     and what only the autograd graph holds below the operation that saved it.
     """
-    argument = _ARGUMENT.fullmatch(name)
-    if argument:
-        return (argument["operation"], argument["argument"])
-    placed = _PLACE.fullmatch(name)
-    if placed:
-        return (placed["place"], *_pieces(placed["name"]))
-    if _ASSIGNED.fullmatch(name):
-        return (name,)
-    return _pieces(name)
+    if name.kind is OwnerKind.ARGUMENT:
+        return (name.of, name.start)
+    if name.kind is OwnerKind.STATE:
+        return _shortened([*pieces(name.start), "state", *pieces(name.of), *pieces(name.part)])
+    if name.kind not in _PATHS:
+        return (Words(name),)
+    file, function = name.function
+    steps = pieces(name.path)
+    if function:
+        return (Words(name.where, ", ".join(filter(None, (name.exception, f"{file} in {function}")))), *steps)
+    if not name.where or not steps:
+        return steps
+    last = f"{steps[-1]} ({name.where})"
+    return (*steps[:-1], Words(last, steps[-1] if name.place else last))
 
 
 def place_of(owner: Owner) -> Path:
@@ -50,14 +67,14 @@ def place_of(owner: Owner) -> Path:
     A block of which only the line that allocated it is known stands below that line.
     """
     if owner.category is Category.UNATTRIBUTED:
-        return (owner.name,) if owner.name else ()
+        return (Words(owner.name),) if owner.name else ()
     path = path_of(owner.name)
     if owner.category is not Category.ACTIVATION or not owner.module:
         return path
-    module = path_of(owner.module)
+    module = pieces(owner.module)
     if path[: len(module)] == module:
         return path
-    leaf = path if _ARGUMENT.fullmatch(owner.name) else filter(None, (owner.saved_by, owner.name))
+    leaf = path if owner.name.kind is OwnerKind.ARGUMENT else filter(None, (owner.saved_by, owner.name))
     return _shortened([*module, *leaf])
 
 
@@ -69,22 +86,18 @@ def module_of(owner: Owner) -> str:
     """
     if owner.module or owner.category not in OF_MODELS:
         return owner.module
-    label = label_of(owner.name)
-    name = label.path
+    name = owner.name.start
     if owner.category is Category.GRADIENT:
         name = name.removesuffix(".grad")
     if owner.category is Category.OPTIMIZER_STATE:
-        name = label_of(label.state.parameter).path if label.state.slot else ""
+        name = owner.name.of
     member = _MEMBER.fullmatch(name)
     return member["module"] if member else ""
 
 
 def key_of(piece: str) -> str:
-    """What identifies a piece in the next look: the line that a function has reached does not count."""
-    assigned = _ASSIGNED.fullmatch(piece)
-    if assigned:
-        return assigned["name"]
-    return _LINE.sub(" in ", piece) if " in " in piece else piece
+    """What identifies a piece in the next look."""
+    return piece.key if isinstance(piece, Words) else piece
 
 
 def joined(first: str, second: str) -> str:
@@ -99,14 +112,15 @@ def in_order(piece: str) -> tuple[tuple[int, int, str], ...]:
     return tuple((0, int(part), "") if place % 2 else (1, 0, part.casefold()) for place, part in parts if part)
 
 
-def _pieces(name: str) -> Path:
+def pieces(name: str) -> Path:
+    """A path in Python, step by step."""
     if "[" not in name and " " not in name:
         return _shortened([piece for piece in name.split(".") if piece])
-    pieces: list[str] = []
+    found: list[str] = []
     for match in _PIECE.finditer(name):
         owner = match["owner"]
-        pieces += [part for part in owner.split(".") if part] if owner else [match[0]]
-    return _shortened(pieces)
+        found += [part for part in owner.split(".") if part] if owner else [match[0]]
+    return _shortened(found)
 
 
 def _shortened(pieces: list[str]) -> Path:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from gputui.explain.owners.owners import UNATTRIBUTED, owner_of
-from gputui.explain.owners.tensor_paths import Path, in_order, joined, key_of, place_of
+from gputui.explain.owners.tensor_paths import Path, Words, in_order, joined, key_of, place_of
 from gputui.model.attached.allocator import BlockState, CallSite
 from gputui.model.attached.analysis import Owner
 from gputui.model.attached.moment import DeviceLayout
@@ -105,7 +105,7 @@ def _live_block(
     owner = owner or UNATTRIBUTED
     path = place_of(owner)
     if not path or owner.category is Category.UNATTRIBUTED:
-        path = (*(path or (f"{format_bytes(requested_bytes)} blocks",)), f"{address:#x}")
+        path = (*(path or (Words(f"{format_bytes(requested_bytes)} blocks"),)), f"{address:#x}")
     return LiveBlock(address, size_bytes, requested_bytes, owner, path, site)
 
 
@@ -254,7 +254,7 @@ def _below(blocks: Iterable[LiveBlock], depth: int, key: Key) -> tuple[Node, ...
 def _branch(blocks: Sequence[LiveBlock], depth: int, key: Key) -> Node:
     title = blocks[0].path[depth]
     children = _below(blocks, depth + 1, key)
-    if len(children) == 1 and " " not in title:  # "train.py:23 in step" is no part of a dotted name
+    if len(children) == 1 and not isinstance(title, Words):  # no part of a dotted name
         return replace(children[0], title=joined(title, children[0].title))
     return _node(key, title, blocks[0].owner.category, children)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gputui.model.attached.allocator import AllocatorStatistics, Block, Segment
+from gputui.model.attached.owners import NOBODY, OwnerName
 from gputui.model.attached.target import ActionName
 from gputui.model.attached.tensors import Category, Keeper
 from gputui.model.reading import Absent, Reading
@@ -15,14 +16,14 @@ class Owner:
     """The owner of a live block; the fields are those of the storage in it."""
 
     category: Category
-    name: str
+    name: OwnerName
     type: str = ""
     shape: tuple[int, ...] = ()
     dtype: str = ""
     saved_by: str = ""
     module: str = ""
     keeper: Keeper = Keeper.NONE
-    kept_by: str = ""
+    kept_by: OwnerName = NOBODY
     hidden_bytes: int = 0
     """How much of the storage no tensor shows."""
 
@@ -99,7 +100,7 @@ class TensorGroup:
     dtype: str
     count: int
     bytes: int
-    names: tuple[str, ...]
+    names: tuple[OwnerName, ...]
     hidden_bytes: int = 0
     """How much of `bytes` no tensor shows: small views keep large storages."""
     saved_bytes: int = 0

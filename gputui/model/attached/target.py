@@ -94,12 +94,24 @@ class Cost:
     probe_cpu_ms: float
 
 
+class CycleMaker(str, Enum):
+    """What makes a reference cycle."""
+
+    OBJECTS = ""
+    FUNCTION = "function"
+    """It refers to an object that holds it."""
+    FRAME = "frame"
+    """A variable of a function holds the exception that keeps its frame."""
+    IMPORT = "import"
+
+
 @dataclass(frozen=True, slots=True)
 class Cycles:
     """Cycles of one kind: `count` objects of the class `type`, and the storages that they keep, as (address, bytes).
 
     `closed_by` says how the references go around: "hook (train.py:14) refers to the Net that holds it". `is_least`: the
-    graphs of tensors in them may keep more, as PyTorch before 2.10 does not tell what a graph has saved.
+    graphs of tensors in them may keep more, as PyTorch before 2.10 does not tell what a graph has saved. `function` is
+    the name of the function that makes them, if one does.
     """
 
     device: int
@@ -108,6 +120,8 @@ class Cycles:
     closed_by: str
     storages: tuple[tuple[int, int], ...]
     is_least: bool = False
+    maker: CycleMaker = CycleMaker.OBJECTS
+    function: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from gputui.model.attached.owners import NOBODY, OwnerName
 from gputui.model.reading import Problem
 
 
@@ -138,7 +139,7 @@ class Storage:
     address: int
     size_bytes: int
     category: Category
-    owner: str
+    owner: OwnerName
     type: str
     shape: tuple[int, ...]
     dtype: str
@@ -146,7 +147,7 @@ class Storage:
     is_pinned: bool = False
     module: str = ""
     keeper: Keeper = Keeper.NONE
-    kept_by: str = ""
+    kept_by: OwnerName = NOBODY
     views: tuple[tuple[int, int], ...] = ()
 
     @property

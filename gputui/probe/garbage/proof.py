@@ -17,7 +17,7 @@ from typing import Any
 
 from gputui.probe.garbage.going import Countdown, Going
 from gputui.probe.garbage.references import tensor_classes
-from gputui.probe.names.cycles import classes_of, closing
+from gputui.probe.names.cycles import Closing, classes_of, closing
 from gputui.probe.objects import plain
 from gputui.probe.objects.handles import Handle, objects_of
 from gputui.probe.objects.listing import of_classes
@@ -86,14 +86,15 @@ def _described(
     cycles: dict[int, list[Any]], taken: dict[int, list[Going]], unread: dict[int, int]
 ) -> list[dict[str, Any]]:
     """Cycles of one kind as one group for each device: fields of `gputui.model.attached.target.Cycles`."""
-    found: dict[tuple[int, int, str], dict[str, Any]] = {}
+    found: dict[tuple[int, int, Closing], dict[str, Any]] = {}
     for number, cycle in cycles.items():
         storages = taken.get(number, [])
         cls, how = classes_of(cycle)[0], closing(cycle)
         devices = [storage.device for storage in storages] or [unread[number]]
         for device in dict.fromkeys(devices):
-            described = {"type": plain.class_name(cls), "count": 0, "closed_by": how, "storages": [], "is_least": False}
-            group = found.setdefault((device, id(cls), how), {"device": device, **described})
+            described = {"type": plain.class_name(cls), "count": 0, "storages": [], "is_least": False}
+            told = {"closed_by": how.words, "maker": how.maker, "function": how.function}
+            group = found.setdefault((device, id(cls), how), {"device": device, **described, **told})
             group["count"] += 1 if cls is FrameType else sum(type(value) is cls for value in cycle)
             group["is_least"] = group["is_least"] or number in unread
             group["storages"] += [[at.address, at.size_bytes] for at in storages if at.device == device]

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gputui.probe.guards.probe_thread import let_others_run
+from gputui.probe.search.owners import Owner
 from gputui.probe.tensors.autograd import Inputs
 
 WEIGHT_STEPS = 4
@@ -134,30 +135,32 @@ def _common(names: list[str]) -> str | None:
 _NODES_IN_TURN = 2000
 
 
-def assign_keepers(storages: Mapping[int, dict[str, Any]], graph: Mapping[str, Any], inputs: Inputs) -> dict[str, int]:
-    """Set `kept_by` of each storage that only a graph keeps; returns the number of operations by variable.
+def assign_keepers(
+    storages: Mapping[int, dict[str, Any]], graph: Mapping[str, Any], inputs: Inputs
+) -> dict[Owner, int]:
+    """Set `kept_by` of each storage that only a graph keeps; returns the number of operations by owner.
 
     `storages` are by address, `inputs` are the graph's. Variables whose graph was not visited as a whole have none.
     """
-    keepers: dict[int, str] = {}
-    operations: dict[str, int] = {}
-    for root, label in graph["roots"].items():
+    keepers: dict[int, Owner] = {}
+    operations: dict[Owner, int] = {}
+    for root, owner in graph["roots"].items():
         stack = [root]
         while stack:
             node = stack.pop()
             if node in keepers or node not in inputs:
                 continue
-            keepers[node] = label
+            keepers[node] = owner
             if len(keepers) % _NODES_IN_TURN == 0:
                 let_others_run()
             sources = inputs.of(node)
             if sources:  # a leaf belongs to the module, not to a graph
-                operations[label] = operations.get(label, 0) + 1
+                operations[owner] = operations.get(owner, 0) + 1
             stack += sources
     in_variables = graph["in_variables"]
     for address, node in graph["nodes"].items():
         storage = storages.get(address)
         if storage is not None and storage["category"] == "activation" and address not in in_variables:
-            storage["kept_by"] = keepers.get(node, "")
+            storage["kept_by"] = keepers.get(node, ())
     abandoned = {graph["roots"].get(root) for root in graph["abandoned"]}
-    return {label: count for label, count in operations.items() if label not in abandoned}
+    return {owner: count for owner, count in operations.items() if owner not in abandoned}

@@ -29,6 +29,7 @@ from gputui.probe.search.growing_lines import (
     variable_of,
 )
 from gputui.probe.search.keepers import Keepers
+from gputui.probe.search.owners import Owner, owner_of
 from gputui.probe.search.variables import NamedValue
 
 CALLS = {"empties": "empty_cache", "creates_graph": "create_graph"}
@@ -46,9 +47,9 @@ ELEMENTS_PER_STEP = 16
 
 
 class Local(NamedTuple):
-    """An owner that is a local variable: its label, its name and its function."""
+    """An owner that is a local variable, its name and its function."""
 
-    label: str
+    owner: Owner
     name: str
     code: CodeType
 
@@ -58,26 +59,26 @@ class Local(NamedTuple):
 
 
 class Global(NamedTuple):
-    """One that is a global variable: its name, which is its label, and the code of its module that mentions it.
+    """One that is a global variable: with the code of its module that mentions it.
 
     In a notebook: the source of the cells, the newest first, each with its name.
     """
 
-    label: str
+    owner: Owner
     codes: list[CodeType]
     cells: list[tuple[str, str]]
 
     def lines(self, files: Mapping[str, str]) -> str:
         """Where it is assigned: "train.py:12, 98" or "cell 7:3"; "" if that is not known."""
-        in_cells = ((cell, lines_of_source_that_assign(source, self.label)) for cell, source in self.cells)
+        in_cells = ((cell, lines_of_source_that_assign(source, self.owner[0])) for cell, source in self.cells)
         newest = next((f"{cell}:{lines}" for cell, lines in in_cells if lines), "")
-        return newest or lines_that_assign_global(self.codes, self.label, files)
+        return newest or lines_that_assign_global(self.codes, self.owner[0], files)
 
 
 class Attribute(NamedTuple):
-    """One that is an attribute of an object: its label, its name, and the code of the program that mentions it."""
+    """One that is an attribute of an object, its name, and the code of the program that mentions it."""
 
-    label: str
+    owner: Owner
     name: str
     codes: list[CodeType]
 
@@ -89,9 +90,9 @@ class Attribute(NamedTuple):
 
 
 class Element(NamedTuple):
-    """One in a dictionary, such as a sum by its name: its label, the variable, and the code that mentions it."""
+    """One in a dictionary, such as a sum by its name, the variable, and the code that mentions it."""
 
-    label: str
+    owner: Owner
     name: str
     codes: list[CodeType]
 
@@ -126,11 +127,11 @@ def wanted(
     attributes = [tensor for tensor in plain_names if "." in tensor.name][:ATTRIBUTES_AT_MOST]
     codes = {space.where: space.code for space in namespaces if space.is_function and space.code is not None}
     found: list[Local | Global | Attribute | Element] = []
-    found += [Local(tensor.label, tensor.name, codes[tensor.where]) for tensor in with_graph if tensor.where in codes]
+    found += [Local(tensor.owner, tensor.name, codes[tensor.where]) for tensor in with_graph if tensor.where in codes]
     del found[VARIABLES_AT_MOST:]
     in_modules = [tensor for tensor in with_graph if not tensor.where][:GLOBALS_AT_MOST]
     cells = keepers.sources() if in_modules else []
-    found += [Global(tensor.name, _assigning(tensor, namespaces, meter), cells) for tensor in in_modules]
+    found += [Global(tensor.owner, _assigning(tensor, namespaces, meter), cells) for tensor in in_modules]
     elements = [tensor for tensor in tensors if not tensor.keeper and tensor.name[-2:] in _ENDS_OF_KEYS]
     known: dict[str, list[CodeType]] = {}
     for kind, some in ((Element, elements[:ATTRIBUTES_AT_MOST]), (Attribute, attributes)):
@@ -140,7 +141,7 @@ def wanted(
                 continue
             if name not in known:  # many attributes and elements share one
                 known[name] = list(islice(_mentioning(namespaces, name, meter, mentions), CODES_AT_MOST))
-            found.append(kind(tensor.label, name, known[name]))
+            found.append(kind(tensor.owner, name, known[name]))
     callers: dict[str, list[CodeType]] = {}
     for field, word in CALLS.items() if are_callers_due else ():
         callers[field] = list(islice(_mentioning(namespaces, word, meter, calls), CALLERS_AT_MOST))
@@ -178,14 +179,14 @@ def _mentioning(
 
 def name_assignments(storages: list[dict[str, Any]], wanted: Wanted) -> None:
     """Have the owners' names say where a variable is assigned, not where its function is now."""
-    labels = {}
+    placed = {}
     for variable in wanted.variables:
         lines = variable.lines(wanted.files)
         if lines:
-            labels[variable.label] = f"{variable.label.partition(' (')[0]} ({lines})"
-    for field in ("owner", "kept_by") if labels else ():
-        for storage in compress(storages, map(labels.__contains__, map(itemgetter(field), storages))):
-            storage[field] = labels[storage[field]]
+            placed[variable.owner] = owner_of(variable.owner[0], lines)
+    for field in ("owner", "kept_by") if placed else ():
+        for storage in compress(storages, map(placed.__contains__, map(itemgetter(field), storages))):
+            storage[field] = placed[storage[field]]
 
 
 def lines_of_calls(wanted: Wanted) -> dict[str, list[str]]:

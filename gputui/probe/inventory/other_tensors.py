@@ -6,11 +6,12 @@ from itertools import compress, groupby, repeat
 from operator import and_, itemgetter, not_, or_
 
 from gputui.probe.inventory.saved import SavedTensors
-from gputui.probe.names.memory import STAYING, UNNAMED
+from gputui.probe.names.memory import STAYING
 from gputui.probe.objects.plain import type_name
 from gputui.probe.objects.torch_types import Tensor, Torch
 from gputui.probe.pace.meter import Meter
 from gputui.probe.pace.turns import Turns
+from gputui.probe.search.owners import RESULT, UNNAMED
 from gputui.probe.search.variables import NamedValue
 from gputui.probe.tensors.cache_names import of_caches
 from gputui.probe.tensors.gradients import GradientReader
@@ -55,7 +56,7 @@ class OtherTensors:
         for named in _of_caches(tensors):
             if not self._gradients.requires_grad(named.value):
                 with self._ledger.kept_by(named.keeper):
-                    self._ledger.record(named.value, KV_CACHE, named.label)
+                    self._ledger.record(named.value, KV_CACHE, named.owner)
         live = [named for named in tensors if not named.keeper]
         for some in self._turns.in_turn(what, live, self._meter, AT_ONCE):
             self._record_some(some)
@@ -106,7 +107,7 @@ class OtherTensors:
                 if not self._meter.spend(1 + len(left) // RECORDED_PER_STEP):
                     return
                 left = self._to_record(left)
-                owners = [named.label for named in left]
+                owners = [named.owner for named in left]
                 numbers = self._ledger.record_plain([named.value for named in left], OTHER, owners)
                 left = [left[number] for number in numbers]
             for named in left:
@@ -134,21 +135,21 @@ class OtherTensors:
         return list(compress(tensors, map(not_, is_parameter)))
 
     def _record_variable(self, named: NamedValue) -> None:
-        entry = self._ledger.record(named.value, self._category(named.value, named.name), named.label)
+        entry = self._ledger.record(named.value, self._category(named.value, named.name), named.owner)
         if entry is not None and entry["address"] in self._saved.unnamed:
             self._saved.unnamed.discard(entry["address"])
             self._saved.in_variables.add(entry["address"])
-            self._ledger.rename(entry, named.value, named.label)
-        self._model_states.record_gradient(named.value, named.name, named.where)
+            self._ledger.rename(entry, named.value, named.owner)
+        self._model_states.record_gradient(named.value, named.owner)
 
     def _record_unnamed(self, tensor: Tensor, category: str) -> None:
         """Record a tensor without a variable, unless its storage has an owner."""
         if self._ledger.entry_of(tensor) is not None:
             return
         node = self._gradients.node(tensor)
-        name = f"{UNNAMED} {type_name(tensor)}" if node is None else f"result of {type_name(node)}"
-        self._ledger.record(tensor, category, name)
-        self._model_states.record_gradient(tensor, name)
+        owner = (type_name(tensor), "", UNNAMED) if node is None else (type_name(node), "", RESULT)
+        self._ledger.record(tensor, category, owner)
+        self._model_states.record_gradient(tensor, owner)
 
     def _category(self, tensor: Tensor, name: str = "") -> str:
         if STATE_OF_PARAMETER in name:

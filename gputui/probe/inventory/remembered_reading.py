@@ -18,9 +18,10 @@ from gputui.probe.objects.handles import handle_of
 from gputui.probe.objects.kinds import MAPPING, OBJECT, SEQUENCE, TypeClassifier
 from gputui.probe.objects.torch_types import AnyObject
 from gputui.probe.pace.meter import Meter
+from gputui.probe.search.owners import Owner, owner_of
 from gputui.probe.search.records import LEVELS, SAMPLE, Found, RecordReader
 from gputui.probe.search.search import VariableSearch
-from gputui.probe.search.variables import NamedValue, label_of
+from gputui.probe.search.variables import NamedValue
 from gputui.probe.tensors.entries import Entry
 from gputui.probe.tensors.storages import Ledger
 
@@ -155,15 +156,15 @@ class RememberedReading:
         named, (value, kind) = keeper.named, self._content(keeper.named.value)
         for names, tensors in read(value, kind, named.name, self._records, meter):
             found = self._search.take(named, Found(names, tensors, is_whole=True))
-            left = ledger.record_again([new.value for new in found], "", [new.label for new in found])
+            left = ledger.record_again([new.value for new in found], "", [new.owner for new in found])
             others.record_variables("remembered", [found[number] for number in left])
             entries = map(ledger.views.alone, tensors, map(ledger.entry_of, tensors))
-            labels = [label_of(name, named.where) for name in names]
-            keeper.tensors.note(tensors, list(map(_named, entries, labels)))
+            owners = [owner_of(name, named.where) for name in names]
+            keeper.tensors.note(tensors, list(map(_named, entries, owners)))
 
 
-def _named(entry: Entry | None, label: str) -> Entry | None:
+def _named(entry: Entry | None, owner: Owner) -> Entry | None:
     """An entry as it is known in later looks, when no variable holds this element of the container any more."""
-    if entry is None or entry["category"] in OWNED or entry["owner"] == label:
+    if entry is None or entry["category"] in OWNED or entry["owner"] == owner:
         return entry
-    return {**entry, "owner": label, "keeper": ""}
+    return {**entry, "owner": owner, "keeper": ""}

@@ -9,6 +9,7 @@ from typing import Any
 from gputui.probe.names.memory import Memory
 from gputui.probe.objects.torch_types import Tensor
 from gputui.probe.pace.meter import Meter
+from gputui.probe.search.owners import ARGUMENT, COPY, WORDS, Owner
 from gputui.probe.search.search import VariableSearch
 from gputui.probe.search.variables import NamedValue
 from gputui.probe.tensors.autograd import INPUTS, Graph, Saved
@@ -21,7 +22,7 @@ SHARES = {"variables": 0.4, "containers": 0.6, "kept": 0.5, "objects": 0.5}
 """What share of the time that is left the graphs of tensors may take, by where the tensors were found."""
 GOING_ON_SHARE = 0.8
 """The same where earlier looks have visited a part of a large graph, and so had time for the rest."""
-CHECKPOINTED = "kept by a saved-tensor hook"
+CHECKPOINTED = ("kept by a saved-tensor hook", "", WORDS)
 
 
 class SavedTensors:
@@ -49,7 +50,7 @@ class SavedTensors:
         """The ids of the nodes for whose packed objects there was no time."""
         self._nodes: dict[int, int] = {}
         """The id of the node that keeps a storage, by its address."""
-        self._roots: dict[int, str] = {}
+        self._roots: dict[int, Owner] = {}
         """The variables whose tensors lead to the graph, by the id of the tensor's node."""
         self.variables: Mapping[int, NamedValue] = {}
         """By the id of the tensor that each holds."""
@@ -113,7 +114,7 @@ class SavedTensors:
             for tensor in tensors:
                 node = self._gradients.node(tensor)
                 if variable is not None and node is not None:
-                    self._roots.setdefault(id(node), variable.label)
+                    self._roots.setdefault(id(node), variable.owner)
                 for saved in self._graph.walk(node, meter, is_thorough=is_thorough):
                     self._record_one(saved)
             tensors = self._unpacked(search, meter)
@@ -138,17 +139,17 @@ class SavedTensors:
     def _record_one(self, saved: Saved) -> None:
         entry = self._ledger.entry_of(saved.tensor)
         if entry is not None:  # it has a better name, or another node keeps it, too
-            self._mark(entry, "", saved.operation, id(saved.node))
+            self._mark(entry, None, saved.operation, id(saved.node))
             return
-        owner = f"{saved.argument} of {saved.operation}"
+        owner = (saved.argument, "", ARGUMENT, saved.operation)
         entry = self._ledger.record(saved.tensor, ACTIVATION, owner)
         if entry is not None and saved.operation in INPUTS:
             source = self._model_states.name_of(self._graph.copied_from(saved))
             if source is not None:
-                entry["owner"] = f"{source} ({entry['dtype']} copy)"
+                entry["owner"] = (source, "", COPY, entry["dtype"])
         self._mark(entry, owner, saved.operation, id(saved.node))
 
-    def _mark(self, entry: dict[str, Any] | None, owner: str, operation: str, node: int) -> None:
+    def _mark(self, entry: dict[str, Any] | None, owner: Owner | None, operation: str, node: int) -> None:
         if entry is None or entry["category"] != ACTIVATION:
             return
         self._nodes.setdefault(entry["address"], node)

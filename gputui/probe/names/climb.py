@@ -34,6 +34,7 @@ from gputui.probe.objects.handles import Handle, handle_of, objects_of
 from gputui.probe.objects.listing import finished, of_classes
 from gputui.probe.objects.stacks import is_of_probe, stacks_by_thread
 from gputui.probe.objects.torch_types import AnyObject, Tensor, Torch
+from gputui.probe.search import owners
 from gputui.probe.search.keepers import CYCLE, GRADIENT_GRAPH
 from gputui.probe.search.variables import NamedValue
 from gputui.probe.tensors.wrapped_tensors import UNREADABLE, tensor_base
@@ -49,7 +50,7 @@ TRIED_AGAIN_AT = 2
 """A group from which nothing with a name was reached is tried again once it has this many times as many blocks."""
 KNOWN_GROUPS_AT_MOST = 1024
 KNOWN_CYCLES_AT_MOST = 32
-OF_GRADIENTS = "parameters and gradients of models that are gone"
+OF_GRADIENTS = ("parameters and gradients of models that are gone", "", owners.WORDS)
 
 
 class Path(NamedTuple):
@@ -273,10 +274,12 @@ class Climb:
             return
         below = (address for address, _ in _placed(torch, tensors_below(torch, objects)))
         sizes = [self._unnamed[address] for address in below if address in self._unnamed]
-        self._know_cycle(f"A cycle of {closed_by(objects)}", CYCLE, [self._size_bytes, *sizes])
+        told = closed_by(objects)
+        owner = told.words, "", owners.CYCLE, told.maker, told.function
+        self._know_cycle(owner, CYCLE, [self._size_bytes, *sizes])
 
-    def _know_cycle(self, name: str, keeper: str, sizes: list[int]) -> None:
-        cycle = Cycle(name, keeper, frozenset(sizes), tuple(self._samples))
+    def _know_cycle(self, owner: owners.Owner, keeper: str, sizes: list[int]) -> None:
+        cycle = Cycle(owner, keeper, frozenset(sizes), tuple(self._samples))
         self._unnamed = {address: size for address, size in self._unnamed.items() if size not in cycle.sizes}
         self._cycles.append(cycle)
         self._has_found_cycle = True

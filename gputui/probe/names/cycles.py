@@ -20,6 +20,7 @@ from gputui.probe.objects import plain
 from gputui.probe.objects.stacks import is_of_library
 from gputui.probe.objects.torch_types import AnyObject, Tensor, Torch
 from gputui.probe.search.modules import ModuleTrees
+from gputui.probe.search.owners import KIND, UNNAMED, Owner, field
 from gputui.probe.search.variables import NamedValue
 from gputui.probe.tensors.entries import HOST, new_entry
 from gputui.probe.tensors.gradients import AtRest, GradientReader
@@ -32,17 +33,28 @@ _PLAIN_PARTS = (dict, list, tuple, set, frozenset, CellType, TracebackType, Meth
 """What every cycle goes through: it says nothing of who made it."""
 _SHARED = (ModuleType, type)
 _OF_PROGRAM, _FRAME_OF_PROGRAM, _FRAME_OF_LIBRARY, _OF_TORCH = range(4)
-AN_IMPORT, _IMPORTS = "an import", "<frozen importlib._bootstrap>"
-"""How a cycle through Python's imports is told, and the file of their frames."""
+_IMPORTS = "<frozen importlib._bootstrap>"
+"""The file of the frames of Python's imports."""
+
+# The values of `gputui.model.attached.target.CycleMaker`.
+FUNCTION, FRAME, IMPORT = "function", "frame", "import"
+
+
+class Closing(NamedTuple):
+    """What closes a cycle, in words; the kind of its maker, if it is one of these, and the name of the function."""
+
+    words: str
+    maker: str = ""
+    function: str = ""
 
 
 class Cycle(NamedTuple):
     """What closes a cycle, and the sizes of the blocks that it keeps, for as long as one of the samples is there.
 
-    `keeper` is a value of `gputui.model.attached.tensors.Keeper`, and `name` the owner of the blocks.
+    `keeper` is a value of `gputui.model.attached.tensors.Keeper`, and `owner` the owner of the blocks.
     """
 
-    name: str
+    owner: Owner
     keeper: str
     sizes: frozenset[int]
     samples: tuple[weakref.ref[Any], ...]
@@ -72,21 +84,26 @@ def are_closed(objects: list[Any]) -> bool:
     return all(count - held_here <= inside[id(value)] for count, value in zip(map(sys.getrefcount, objects), objects))
 
 
-def closed_by(objects: Iterable[AnyObject]) -> str:
+def closed_by(objects: Iterable[AnyObject]) -> Closing:
     """Who makes the cycle: "Net, hook (train.py:14)", at most three; PyTorch's classes only where nobody else does.
 
     Frames come last, and of those the program's own alone where it has any.
     """
-    told: dict[int, dict[str, None]] = {rank: {} for rank in range(_OF_TORCH + 1)}
-    is_of_import = False
+    told: dict[int, dict[str, str]] = {rank: {} for rank in range(_OF_TORCH + 1)}
+    functions, is_of_import = [], False
     for value in objects:
         is_of_import = is_of_import or (type(value) is FrameType and value.f_code.co_filename == _IMPORTS)
+        functions += [value.__code__.co_name] if type(value) is FunctionType else []
         label = _label(value)
         if label:
-            told[_rank(value)][label] = None
-    names = [*told[_OF_PROGRAM], *told[_FRAME_OF_PROGRAM]] or [*told[_FRAME_OF_LIBRARY], *told[_OF_TORCH]]
-    starts = [AN_IMPORT] if is_of_import and not told[_OF_PROGRAM] else []
-    return ", ".join([*starts, *names][:NAMED_AT_MOST])
+            told[_rank(value)].setdefault(label, value.f_code.co_name if type(value) is FrameType else "")
+    names = {**told[_OF_PROGRAM], **told[_FRAME_OF_PROGRAM]} or {**told[_FRAME_OF_LIBRARY], **told[_OF_TORCH]}
+    is_import = is_of_import and not told[_OF_PROGRAM]
+    words = ", ".join([*(["an import"] if is_import else []), *names][:NAMED_AT_MOST])
+    frame = next(filter(None, names.values()), "")
+    if functions:
+        return Closing(words, FUNCTION, functions[0])
+    return Closing(words, IMPORT if is_import else FRAME, frame) if frame else Closing(words)
 
 
 def _rank(value: AnyObject) -> int:
@@ -96,27 +113,25 @@ def _rank(value: AnyObject) -> int:
     return _OF_TORCH if _is_of_torch(type(value)) else _OF_PROGRAM
 
 
-def closing(cycle: list[Any]) -> str:
+def closing(cycle: list[Any]) -> Closing:
     """How the references go around: "hook (train.py:14) refers to the Net that holds it"."""
-    if (told := closed_by(cycle)).startswith(AN_IMPORT):
+    if (told := closed_by(cycle)).maker == IMPORT:
         return told
     functions = [_label(value) for value in cycle if type(value) is FunctionType]
     frames = [value.f_code.co_name for value in cycle if type(value) is FrameType]
     classes = [plain.class_name(cls) for cls in classes_of(cycle) if _says_who(cls)]
     if frames:
         is_caught = any(issubclass(type(value), BaseException) for value in cycle)
-        return (
-            f"an exception, and a variable of {frames[0]}() that holds it"
-            if is_caught
-            else f"the frame of {frames[0]}()"
-        )
+        words = f"an exception, and a variable of {frames[0]}() that holds it" if is_caught else ""
+        return Closing(words or f"the frame of {frames[0]}()", FRAME, frames[0])
     if functions:
-        return f"{functions[0]} refers to {f'the {classes[0]} that holds it' if classes else 'itself'}"
+        words = f"{functions[0]} refers to {f'the {classes[0]} that holds it' if classes else 'itself'}"
+        return Closing(words, FUNCTION, told.function)
     if len(classes) > 1:
-        return f"{classes[0]} and {classes[1]} refer to each other"
+        return Closing(f"{classes[0]} and {classes[1]} refer to each other")
     if any(type(value) is MethodType for value in cycle):
-        return f"{classes[0] if classes else 'an object'} holds a method of its own"
-    return f"{classes[0] if classes else f'a {plain.type_name(cycle[0])}'} refers to itself"
+        return Closing(f"{classes[0] if classes else 'an object'} holds a method of its own")
+    return Closing(f"{classes[0] if classes else f'a {plain.type_name(cycle[0])}'} refers to itself")
 
 
 def classes_of(cycle: list[Any]) -> list[type]:
@@ -188,9 +203,6 @@ def _of_code(code: Any, line: int | None) -> str:  # noqa: ANN401
     return f"{code.co_name} ({code.co_filename.rpartition('/')[2]}:{line or code.co_firstlineno})"
 
 
-_UNNAMED = "unnamed "
-
-
 class Block(NamedTuple):
     """The device of a block, and how much was requested for it."""
 
@@ -225,14 +237,14 @@ class Nameless:
         for number, storage in enumerate(storages) if cycles else ():
             cycle = cycles.get(storage["address"])
             if cycle is not None and self._is_alone(storage):
-                storages[number] = {**storage, "category": "other", "owner": cycle.name, "keeper": cycle.keeper}
+                storages[number] = {**storage, "category": "other", "owner": cycle.owner, "keeper": cycle.keeper}
         for address in cycles.keys() & self.blocks.keys():
             block, cycle = self.blocks.pop(address), cycles[address]
-            fields = block.device, address, block.requested_bytes, "other", cycle.name, cycle.keeper
+            fields = block.device, address, block.requested_bytes, "other", cycle.owner, cycle.keeper
             storages.append(new_entry(*fields, "", [], "", [], is_pinned=False))
 
     def _is_alone(self, storage: dict[str, Any]) -> bool:
-        owner = storage["owner"]
         if storage["keeper"] or storage["saved_by"]:
             return False
-        return owner.startswith(_UNNAMED) or owner.partition(".")[0].partition("[")[0] in self._classes
+        owner: Owner = storage["owner"]
+        return field(owner, KIND) == UNNAMED or owner[0].partition(".")[0].partition("[")[0] in self._classes

@@ -14,9 +14,10 @@ from gputui.probe.names.container_tensors import ContainerTensors
 from gputui.probe.names.cycles import Block, Nameless
 from gputui.probe.names.remembered import Collection, Remembered
 from gputui.probe.pace.turns import Turns
-from gputui.probe.search.keepers import EXCEPTION, EXCEPTIONS, LOST_EXCEPTION, named_in_labels
+from gputui.probe.search.keepers import EXCEPTION, EXCEPTIONS, LOST_EXCEPTION
 from gputui.probe.search.modules import ModuleTrees
 from gputui.probe.search.other_threads import OtherThreads
+from gputui.probe.search.owners import HOLDER, KIND, PLACE, UNNAMED, Owner, Where, field
 from gputui.probe.search.program_modules import ProgramModules
 from gputui.probe.search.rests import SearchMemory
 from gputui.probe.search.suspended import Suspended
@@ -32,8 +33,6 @@ SCAN = "scan"
 """The method of an inventory of all Python objects."""
 WORKSPACES_AT_MOST = 16
 """So many blocks of the size of a workspace may be some, two for each stream; more are tensors."""
-UNNAMED = "unnamed"
-"""How the names of tensors begin to which no variable leads: "unnamed Tensor"."""
 STAYING = frozenset({"parameter", "optimizer_state", "buffer"})
 """The categories of what keeps its place for as long as it lives."""
 OWNED = STAYING | {"gradient"}
@@ -133,10 +132,10 @@ class Memory:
 
     def _remember(self, collections: list[Collection], inventory: dict[str, Any]) -> None:
         """Remember the containers that keep much of the memory: what is named stays so when time is short."""
-        held: Counter[tuple[str, str]] = Counter()
+        held: Counter[tuple[str, Where]] = Counter()
         for storage in inventory["storages"] if collections else ():
-            if storage["device"] != HOST and storage["category"] not in STAYING and "[" in storage["owner"]:
-                held[_container_of(storage["owner"], storage["keeper"])] += storage["size_bytes"]
+            if storage["device"] != HOST and storage["category"] not in STAYING:
+                held[_container_of(storage)] += storage["size_bytes"]
         for collection in collections:
             name, where = collection.name, collection.where
             if held[name, where] + held[name, EXCEPTION] >= (1 - NAMED_WELL) * self.requested_bytes:
@@ -152,7 +151,7 @@ class Memory:
         unnamed: dict[int, Block] = {}
         loose = {address: storage["size_bytes"] for address, storage in found.items() if _is_loose(storage)}
         workspaces: dict[tuple[int, int], dict[int, Block]] = defaultdict(dict)
-        unread = self.other_threads.unread_labels
+        unread = self.other_threads.unread
         for device, addresses, size_bytes, requested_bytes in live_blocks(described_map, _BLOCKS_IN_TURN):
             allocated_bytes += sum(size_bytes)
             is_new = list(map(not_, map(found.__contains__, addresses)))
@@ -208,23 +207,23 @@ def _add_known(inventory: dict[str, Any], known: list[ContainerTensors]) -> None
 
 def _may_stay(storage: dict[str, Any]) -> bool:
     """Whether a storage may keep its name unseen: a variable may hold another tensor by now."""
-    return storage["category"] != "other" or "[" in storage["owner"] or bool(storage["keeper"])
+    return storage["category"] != "other" or "[" in storage["owner"][0] or bool(storage["keeper"])
 
 
 def _is_loose(storage: dict[str, Any]) -> bool:
     """Whether a tensor is known, and nothing that leads to it."""
-    return bool(storage["category"] == "other" and storage["owner"].startswith(f"{UNNAMED} "))
+    return storage["category"] == "other" and field(storage["owner"], KIND) == UNNAMED
 
 
-def _container_of(owner: str, keeper: str) -> tuple[str, str]:
-    """The name of the outermost container in a label, and the place of its variable.
+def _container_of(storage: dict[str, Any]) -> tuple[str, Where]:
+    """The name of the outermost container of a storage, and the place of its variable.
 
-    The label of what an exception in a container keeps has the name of the exception, and not that place.
+    Of what an exception in a container keeps, it is the container of the exception, whose place is not known.
     """
-    path, _, place = owner.rpartition(" (") if owner.endswith(")") else (owner, "", "")
-    if keeper == EXCEPTION:
-        return place.partition(",")[0].removeprefix(named_in_labels("")).partition("[")[0], EXCEPTION
-    return path.partition("[")[0], place[:-1]
+    owner: Owner = storage["owner"]
+    if storage["keeper"] == EXCEPTION:
+        return field(owner, HOLDER).partition("[")[0], EXCEPTION
+    return owner[0].partition("[")[0], field(owner, PLACE)
 
 
 def _of_exceptions(inventory: dict[str, Any]) -> list[dict[str, Any]]:

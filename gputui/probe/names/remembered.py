@@ -23,6 +23,7 @@ from gputui.probe.objects.kinds import SEQUENCES
 from gputui.probe.objects.opaque import LRU_CACHE
 from gputui.probe.objects.torch_types import AnyObject
 from gputui.probe.search.container_lines import Container
+from gputui.probe.search.owners import Where
 from gputui.probe.search.variables import NamedValue, join
 
 AT_MOST = 16
@@ -43,7 +44,7 @@ class _Remembered(NamedTuple):
     """The name of the container, and the way to it from the value of a variable, both included."""
 
     name: str
-    where: str
+    where: Where
     handles: tuple[Handle, ...]
     tensors: ContainerTensors
 
@@ -52,7 +53,7 @@ class Collection(NamedTuple):
     """A container that a search has come to; the last of the handles is its own, the other one that of its holder."""
 
     name: str
-    where: str
+    where: Where
     handles: tuple[Handle, ...]
 
 
@@ -82,7 +83,7 @@ class Remembered:
         self._forget_oldest()
         return not before.issuperset(self._keepers)
 
-    def keep(self, name: str, where: str, handles: tuple[Handle, ...]) -> None:
+    def keep(self, name: str, where: Where, handles: tuple[Handle, ...]) -> None:
         """Remember a container that a search has come to, with the object that has it as an attribute, if any."""
         if not any(handles[-1] in kept.handles for kept in self._keepers.values()):
             self._keepers[handles[-1]] = _Remembered(name, where, handles, ContainerTensors())

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 from gputui.probe.objects import opaque, plain
 from gputui.probe.objects.stacks import Namespace, place
 from gputui.probe.objects.torch_types import AnyObject
-from gputui.probe.search import keepers
 from gputui.probe.search.container_lines import (
     Container,
     assigned_at,
@@ -31,7 +30,8 @@ from gputui.probe.search.container_lines import (
     variable_of_program,
 )
 from gputui.probe.search.growing_lines import line_of_growth
-from gputui.probe.search.variables import NamedValue, label_of
+from gputui.probe.search.owners import HELD, InException, Owner, Where, owner_of, place_of
+from gputui.probe.search.variables import NamedValue
 
 SHORTEST = 3
 """Shorter containers are pairs and records, not collections."""
@@ -53,9 +53,9 @@ class Roots(NamedTuple):
     leads to it, and whether it has a graph."""
 
     names: list[str]
-    wheres: list[str]
+    wheres: list[Where]
     element_names: list[str]
-    element_wheres: list[str]
+    element_wheres: list[Where]
     have_graphs: list[bool]
 
 
@@ -76,7 +76,7 @@ def describe(
             {
                 "ident": id(named.value),
                 "name": named.name,
-                "where": named.where or _file_of(module),
+                "where": place_of(named.where) or _file_of(module),
                 "held_by": "" if is_in_library(container) else _class_of(container.holder, named.name),
                 "type": LRU_CACHE if _is_cache(named.value) else plain.type_name(named.value),
                 "grown_at": _definition(named.value, files),
@@ -118,13 +118,10 @@ def roots(
 
     There may be thousands: only their graphs are asked for now, and what is returned holds no tensor.
     """
-    by_label = {keepers.named_in_labels(exception.name): exception for exception in exceptions if "[" in exception.name}
+    in_containers = {exception.name: exception for exception in exceptions if "[" in exception.name}
     elements = tensors
-    if by_label:
-        elements = [
-            by_label.get(tensor.where.partition(", ")[0], tensor) if tensor.keeper == keepers.EXCEPTION else tensor
-            for tensor in tensors
-        ]
+    if in_containers:
+        elements = [in_containers.get(_holder_of(tensor.where), tensor) for tensor in tensors]
     are_inside = list(map(str.__contains__, map(_name, elements), repeat("[")))
     inside = list(compress(tensors, are_inside))
     places = inside if elements is tensors else list(compress(elements, are_inside))
@@ -139,15 +136,20 @@ def roots(
     )
 
 
+def _holder_of(where: Where) -> str:
+    """The variable of the exception that keeps a local one there; "" for none."""
+    return where.holder if type(where) is InException and where.exception == HELD else ""
+
+
 def add_graphs(
     described: list[dict[str, Any]],
     roots: Roots,
-    nodes: Mapping[str, int],
+    nodes: Mapping[Owner, int],
     sizes: dict[tuple[int, str], tuple[int, int]],
 ) -> list[dict[str, Any]]:
     """The containers that hold tensors, with how many of their elements were read and how many of these keep a graph.
 
-    `nodes` are the numbers of graph nodes that were visited from a tensor, by its label; `sizes` has those of earlier
+    `nodes` are the numbers of graph nodes that were visited from a tensor, by its owner; `sizes` has those of earlier
     looks, with the number of graphs, by the id and the name of the container. Works on names alone, in the
     probe's thread, after the look.
     """
@@ -168,10 +170,10 @@ def add_graphs(
 
 
 def _count_elements(
-    described: list[dict[str, Any]], roots: Roots, nodes: Mapping[str, int]
-) -> dict[tuple[str, str], _Elements]:
+    described: list[dict[str, Any]], roots: Roots, nodes: Mapping[Owner, int]
+) -> dict[tuple[Where, str], _Elements]:
     """The elements of each container that lead to tensors, by the place and the name of the container."""
-    counts: dict[tuple[str, str], _Elements] = {}
+    counts: dict[tuple[Where, str], _Elements] = {}
     for container in described:
         counts.setdefault((container["variable"], container["name"]), _Elements())
     are_plain = _are_plain(roots)
@@ -180,8 +182,8 @@ def _count_elements(
         if (where, name) in counts:
             counts[where, name].plain += number
     others = compress(zip(*roots), map(not_, are_plain))
-    for label, where_of_label, name, where, has_graph in others:
-        visited = nodes.get(label_of(label, where_of_label), 0) if has_graph else 0
+    for own_name, own_where, name, where, has_graph in others:
+        visited = nodes.get(owner_of(own_name, own_where), 0) if has_graph else 0
         start = name.find("[")
         while start >= 0:
             elements = counts.get((where, name[:start]))

@@ -23,6 +23,7 @@ from gputui.probe.objects.stacks import Namespace
 from gputui.probe.objects.torch_types import AnyObject
 from gputui.probe.pace.meter import Meter
 from gputui.probe.pace.turns import Turns
+from gputui.probe.search.owners import HANDLED, HELD, LAST, LOST, OF_CELL, InException
 from gputui.probe.search.variables import NamedValue
 
 # The values of `gputui.model.attached.tensors.Keeper`.
@@ -50,10 +51,10 @@ _context_of = BaseException.__dict__["__context__"].__get__
 
 
 class _Kept(NamedTuple):
-    """An exception, or a traceback alone, with its part of the owner's name: "exception of cell 12"."""
+    """An exception, or a traceback alone; `where` is what its variables have in common."""
 
     value: AnyObject
-    label: str
+    where: InException
     keeper: str
 
 
@@ -149,36 +150,36 @@ class Keepers:
         values += [self._own(result, name) for name in ("error_in_exec", "error_before_exec")]
         for value in values:
             if issubclass(type(value), (BaseException, TracebackType)):
-                yield _Kept(value, self._label(value, "last"), keeper)
+                yield _Kept(value, self._where(value, LAST), keeper)
         current = getattr(sys, "_current_exceptions", dict)  # not in Python 3.8 and 3.9
         for thread, handled in current().items():
             value = handled[1] if type(handled) is tuple else handled  # a tuple before Python 3.12
             if value is not None and not _is_probe_thread(thread):
-                yield _Kept(value, "exception being handled", EXCEPTION)
+                yield _Kept(value, InException("", HANDLED), EXCEPTION)
 
     def _lost_exceptions(self, exceptions: list[BaseException]) -> Iterator[_Kept]:
         """Exceptions without a variable: most are in a reference cycle with the frames of their own traceback."""
         for value in exceptions[-EXCEPTIONS_AT_MOST:]:
-            yield _Kept(value, self._label(value, "lost"), LOST_EXCEPTION)
+            yield _Kept(value, self._where(value, LOST), LOST_EXCEPTION)
 
-    def _label(self, value: AnyObject, kind: str) -> str:
-        """ "exception of cell 12", or "last exception" outside notebooks."""
+    def _where(self, value: AnyObject, exception: str) -> InException:
+        """Which exception it is: that of a cell, in a notebook."""
         files = (plain.text(frame.f_code.co_filename) for frame, _ in _frames(value))
         cell = next((self.cells[name] for name in files if name in self.cells), None)
-        return f"exception of {cell}" if cell else f"{kind} exception"
+        return InException("", OF_CELL, cell) if cell else InException("", exception)
 
     def _locals(self, kept: Iterable[_Kept], meter: Meter, seen: set[int]) -> Iterator[NamedValue]:
         """The variables of the functions that these came through; `seen` are the ids of the frames that were read."""
-        for value, label, keeper in kept:
+        for value, of_exception, keeper in kept:
             for name, attribute in self._attributes.read(value).items() if _is_exception(value) else ():
-                yield NamedValue(attribute, name, label, keeper)
+                yield NamedValue(attribute, name, of_exception, keeper)
             for frame, line in sorted(_frames(value), key=lambda entry: stacks.is_of_library(entry[0])):
                 if not meter.spend():
                     return
                 if id(frame) in seen or not frame.f_code.co_flags & CO_OPTIMIZED or stacks.is_of_notebook(frame):
                     continue
                 seen.add(id(frame))
-                where = f"{label}, {stacks.place(frame.f_code, line, self.cells)}"
+                where = of_exception._replace(place=stacks.place(frame.f_code, line, self.cells))
                 for name, local in variables(frame).items():
                     yield NamedValue(local, name, where, keeper)
 
@@ -199,12 +200,7 @@ def _instance_of_shell(shells: AnyObject) -> AnyObject:
 
 
 def _in_variable(exception: NamedValue) -> _Kept:
-    return _Kept(exception.value, named_in_labels(exception.name), EXCEPTION)
-
-
-def named_in_labels(name: str) -> str:
-    """How the place of the locals begins that an exception of this name keeps: "exception errors[3]"."""
-    return f"exception {name}"
+    return _Kept(exception.value, InException("", HELD, exception.name), EXCEPTION)
 
 
 def _frames(value: AnyObject) -> list[tuple[FrameType, int]]:

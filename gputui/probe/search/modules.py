@@ -15,6 +15,7 @@ from gputui.probe.objects.attributes import module_dict, module_dict_getter
 from gputui.probe.objects.plain import has_plain_names, name_of, type_name
 from gputui.probe.objects.torch_types import Module
 from gputui.probe.pace.meter import Meter
+from gputui.probe.search.owners import Where
 from gputui.probe.search.variables import NamedValue
 
 FORWARDING_WRAPPERS = frozenset({"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"})
@@ -81,7 +82,7 @@ class ModuleTrees:
         self.version = 0
         """Changes whenever names were given."""
         self._known: dict[int, KnownModule] = {}
-        self._by_variable: dict[tuple[str, str], KnownModule] = {}
+        self._by_variable: dict[tuple[str, Where], KnownModule] = {}
         """The modules of the last look by the names and places of their variables."""
         self._unread: list[weakref.ref[Any]] = []
         self._next_again = 0

@@ -10,6 +10,7 @@ from gputui.probe.objects.stacks import Namespace, RunningFrame, namespaces_of, 
 from gputui.probe.objects.threads import FRAME_STEPS, Threads
 from gputui.probe.pace.meter import Meter
 from gputui.probe.pace.turns import Turns
+from gputui.probe.search.owners import Owner
 from gputui.probe.search.search import VariableSearch
 
 THREADS_AT_ONCE = 8
@@ -17,7 +18,7 @@ LEADING_SHARE = 0.5
 """Of the time for all: the rest is for threads that may lead to something by now."""
 REST = 8
 """For how many searches a thread that led to nothing is passed over."""
-LABELS_AT_MOST = 64
+OWNERS_AT_MOST = 64
 """Of one thread."""
 
 
@@ -26,12 +27,12 @@ class OtherThreads:
 
     def __init__(self, turns: Turns) -> None:
         self._turns = turns
-        self._labels: dict[int, frozenset[str]] = {}
+        self._owners: dict[int, frozenset[Owner]] = {}
         """What the tensors are called that a thread led to, of each that led to something."""
         self._rests: dict[int, int] = {}
         """Until which search the others are passed over."""
         self._number = 0
-        self.unread_labels: frozenset[str] = frozenset()
+        self.unread: frozenset[Owner] = frozenset()
         """Of tensors to which threads led that this search had no time for."""
 
     def search(
@@ -39,12 +40,12 @@ class OtherThreads:
     ) -> list[Namespace]:
         """Search the variables of these threads as far as there is time; returns those in which something was found."""
         self._number += 1
-        self._labels = {ident: labels for ident, labels in self._labels.items() if ident in threads}
+        self._owners = {ident: owners for ident, owners in self._owners.items() if ident in threads}
         self._rests = {ident: until for ident, until in self._rests.items() if ident in threads}
-        leading = [thread for thread in threads.items() if thread[0] in self._labels]
-        due = [thread for thread in threads.items() if thread[0] not in self._labels and self._is_due(thread[0])]
+        leading = [thread for thread in threads.items() if thread[0] in self._owners]
+        due = [thread for thread in threads.items() if thread[0] not in self._owners and self._is_due(thread[0])]
         seen: set[int] = set()
-        unread = dict(self._labels)
+        unread = dict(self._owners)
         found: list[Namespace] = []
         of_leading = meter.part(LEADING_SHARE) if due else meter
         for what, some, part in (("leading threads", leading, of_leading), ("threads", due, meter)):
@@ -54,12 +55,12 @@ class OtherThreads:
                     found += self._read(search, together, files, seen, part)
                     for ident, _ in () if part.is_over else together:
                         unread.pop(ident, None)
-        self.unread_labels = frozenset(chain.from_iterable(unread.values()))
+        self.unread = frozenset(chain.from_iterable(unread.values()))
         return found
 
     def known(self, threads: Threads) -> list[RunningFrame]:
         """The frames of the first threads, and of the others that led to something."""
-        leading = [frames for ident, frames in threads.others.items() if ident in self._labels]
+        leading = [frames for ident, frames in threads.others.items() if ident in self._owners]
         return [*threads.running, *with_variables(list(chain.from_iterable(map(of_the_program, leading))))]
 
     def _is_due(self, ident: int) -> bool:
@@ -82,9 +83,9 @@ class OtherThreads:
             search.search(spaces, meter)
             if search.finds > finds:
                 found += spaces
-                labels = (named.label for named in search.tensors[tensors:][:LABELS_AT_MOST])
-                self._labels[ident] = frozenset(labels)
+                owners = (named.owner for named in search.tensors[tensors:][:OWNERS_AT_MOST])
+                self._owners[ident] = frozenset(owners)
             elif not meter.is_over:
-                self._labels.pop(ident, None)
+                self._owners.pop(ident, None)
                 self._rests[ident] = self._number + REST + (ident >> 12) % REST  # so that not all end in the same look
         return found

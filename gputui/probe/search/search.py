@@ -32,6 +32,7 @@ from gputui.probe.pace.meter import Meter
 from gputui.probe.search.container_lines import Container
 from gputui.probe.search.containers import DESCRIBED_AT_MOST, SHORTEST
 from gputui.probe.search.modules import KnownModule
+from gputui.probe.search.owners import Where
 from gputui.probe.search.records import RECORDS_AT_MOST, Found, RecordReader
 from gputui.probe.search.rests import SearchMemory, Trail
 from gputui.probe.search.variables import (
@@ -175,7 +176,7 @@ class VariableSearch:
         number = self._memory.number
         return modules if self._is_thorough else [known for known in modules if known.rests_until <= number]
 
-    def attributes_of(self, known: KnownModule, where: str, keeper: str, meter: Meter) -> None:
+    def attributes_of(self, known: KnownModule, where: Where, keeper: str, meter: Meter) -> None:
         """Search the attributes of a module that are neither parameters nor buffers nor other modules."""
         module = known.reference()
         if module is None or not meter.spend():

@@ -22,6 +22,7 @@ from gputui.probe.objects.kinds import (
     TypeClassifier,
 )
 from gputui.probe.objects.torch_types import AnyObject
+from gputui.probe.search.owners import Owner, Where, owner_of
 
 SAMPLE = 16
 """If this many first and last elements of a container are all of no interest, so are the others."""
@@ -46,24 +47,19 @@ OPTIMIZER_INTERNALS = frozenset({"state", "param_groups"})
 
 
 class NamedValue(NamedTuple):
-    """A value with its name. `where` locates the variable that leads to it: "train.py:23 in step", "" for a global.
+    """A value with its name. `where` locates the variable that leads to it.
 
     `keeper` says what keeps it alive if no variable of the program does: see `keepers`.
     """
 
     value: AnyObject
     name: str
-    where: str
+    where: Where
     keeper: str = ""
 
     @property
-    def label(self) -> str:
-        return label_of(self.name, self.where)
-
-
-def label_of(name: str, where: str) -> str:
-    """The label of a value that has this name."""
-    return f"{name} ({where})" if where else name
+    def owner(self) -> Owner:
+        return owner_of(self.name, self.where)
 
 
 class Contents(NamedTuple):

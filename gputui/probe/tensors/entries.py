@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Dict
 
+from gputui.probe.search.owners import Owner
+
 HOST = -1
 Entry = Dict[str, Any]
 
@@ -13,7 +15,7 @@ def new_entry(  # noqa: PLR0913, PLR0917 (one argument for each field)
     address: int,
     size_bytes: int,
     category: str,
-    owner: str,
+    owner: Owner,
     keeper: str,
     type_of_tensor: str,
     shape: list[int],
@@ -35,7 +37,7 @@ def new_entry(  # noqa: PLR0913, PLR0917 (one argument for each field)
         "dtype": dtype,
         "saved_by": "",
         "module": "",
-        "kept_by": "",
+        "kept_by": (),
         "is_pinned": is_pinned,
         "views": views,
     }

@@ -6,7 +6,7 @@ is as the last look has found it, at the same address and by the same name, is r
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import compress, repeat
 from operator import is_not
 from typing import Tuple
@@ -15,6 +15,8 @@ from gputui.probe.objects.torch_types import Module, Tensor, Torch
 from gputui.probe.pace.meter import Meter
 from gputui.probe.pace.turns import Turns
 from gputui.probe.search.modules import KnownModule, all_registered, registered
+from gputui.probe.search.owners import PART as PART_OF_OWNER
+from gputui.probe.search.owners import Owner, field, gradient_of
 from gputui.probe.tensors.cache_names import of_caches
 from gputui.probe.tensors.gradients import GradientReader
 from gputui.probe.tensors.storages import Ledger
@@ -27,7 +29,7 @@ PART = 32
 """So many tensors are recorded between two questions whether there is time left."""
 RECALLED_PER_STEP, RECORDED_PER_STEP = 8, 2
 """So many tensors of the last look are recognised, and so many others are recorded, in the time of one step."""
-Owner = Tuple[KnownModule, Module]
+Present = Tuple[KnownModule, Module]
 """A known module with the module itself."""
 
 
@@ -43,7 +45,7 @@ class Learned:
         self.modules: dict[int, list[str]] = {}
         """The names of the modules that own it: several for a tied weight."""
 
-    def read_on(self, owners: list[Owner], meter: Meter) -> None:
+    def read_on(self, owners: list[Present], meter: Meter) -> None:
         """Learn from these modules, further than the last look."""
         for known, module in owners[self.modules_read :]:
             if not meter.spend():
@@ -86,14 +88,14 @@ class ModelStates:
         owners = [(known, module) for known in modules if (module := known.reference()) is not None]
         parameters, kind = self._parameters(owners, version), self._ledger.keeper
         for part in self.memory.turns.in_turn(f"parameters {kind}", parameters, self._meter, PART):
-            self.record_owned(part, PARAMETER, [self._names[id(tensor)] for tensor in part])
+            self.record_owned(part, PARAMETER, [(self._names[id(tensor)],) for tensor in part])
         for part in self.memory.turns.in_turn(f"gradients {kind}", parameters, self._meter, PART):
             self._record_gradients(part)
         with_buffers = [(known, module) for known, module in owners if known.has_buffers]
         for some in self.memory.turns.in_turn(f"buffers {kind}", with_buffers, self._meter, PART):
             self._record_buffers(some)
 
-    def _parameters(self, owners: list[Owner], version: object) -> list[Tensor]:
+    def _parameters(self, owners: list[Present], version: object) -> list[Tensor]:
         """The parameters of these modules, each once, as far as their names are known."""
         owners = [(known, module) for known, module in owners if known.has_parameters]
         tensors = all_registered([module for _, module in owners], "_parameters")
@@ -109,19 +111,19 @@ class ModelStates:
         self._shape_unread += parameters
         return parameters
 
-    def record_owned(self, tensors: list[Tensor], category: str, owners: list[str]) -> None:
+    def record_owned(self, tensors: list[Tensor], category: str, owners: Sequence[Owner]) -> None:
         """Record tensors of models and optimizers, as far as the meter allows; those of the last look at once."""
         if not tensors or not self._meter.spend(1 + len(tensors) // RECALLED_PER_STEP):
             return
         left = self._ledger.record_again(tensors, category, owners)
         if not left or not self._meter.spend(1 + len(left) // RECORDED_PER_STEP):
             return
-        others, names = [tensors[number] for number in left], [owners[number] for number in left]
+        others, own = [tensors[number] for number in left], [owners[number] for number in left]
         are_plain = all(self._ledger.are_plain(others))
-        singly = self._ledger.record_plain(others, category, names) if are_plain else range(len(others))
+        singly = self._ledger.record_plain(others, category, own) if are_plain else range(len(others))
         for number in singly:
             if self._meter.spend():
-                self._ledger.record(others[number], category, names[number])
+                self._ledger.record(others[number], category, own[number])
 
     def _record_gradients(self, parameters: list[Tensor]) -> None:
         if not self._meter.spend():
@@ -129,15 +131,15 @@ class ModelStates:
         found = self._gradients.of_leaves(parameters)
         if found is None:
             for tensor in parameters:
-                self.record_gradient(tensor, self._names[id(tensor)])
+                self.record_gradient(tensor, (self._names[id(tensor)],))
             return
         if not found:
             self._meter.leave_out()
         are_there = list(map(is_not, found, repeat(None)))
-        names = [f"{self._names[id(tensor)]}.grad" for tensor in compress(parameters, are_there)]
-        self.record_owned(list(compress(found, are_there)), GRADIENT, names)
+        owners = [(f"{self._names[id(tensor)]}.grad",) for tensor in compress(parameters, are_there)]
+        self.record_owned(list(compress(found, are_there)), GRADIENT, owners)
 
-    def _record_buffers(self, owners: list[Owner]) -> None:
+    def _record_buffers(self, owners: list[Present]) -> None:
         entries = [
             (known.name_of(key), value) for known, module in owners for key, value in registered(module, "_buffers")
         ]
@@ -145,17 +147,17 @@ class ModelStates:
         caches = {named[number][0] for number in of_caches([name for name, _ in named])}
         for category in (BUFFER, KV_CACHE):
             own = [(name, tensor) for name, tensor in named if (name in caches) == (category == KV_CACHE)]
-            self.record_owned([tensor for _, tensor in own], category, [name for name, _ in own])
+            self.record_owned([tensor for _, tensor in own], category, [(name,) for name, _ in own])
 
-    def record_gradient(self, tensor: Tensor, name: str, where: str = "") -> None:
+    def record_gradient(self, tensor: Tensor, owner: Owner) -> None:
         gradient = self._gradients.gradient(tensor)
         if gradient is not None and self._meter.spend():
-            self._ledger.record(gradient, GRADIENT, f"{name}.grad ({where})" if where else f"{name}.grad")
+            self._ledger.record(gradient, GRADIENT, gradient_of(owner))
 
-    def record_parameter(self, tensor: Tensor, name: str, category: str) -> None:
-        self._names[id(tensor)] = name
+    def record_parameter(self, tensor: Tensor, owner: Owner, category: str) -> None:
+        self._names[id(tensor)] = f"{owner[0]}{field(owner, PART_OF_OWNER)}"
         self._shape_unread.append(tensor)
-        self._ledger.record(tensor, category, name)
+        self._ledger.record(tensor, category, owner)
 
     def is_master(self, tensor: Tensor) -> bool:
         """Whether a tensor that no module owns is the full-precision copy of a half-precision parameter."""

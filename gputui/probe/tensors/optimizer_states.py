@@ -10,6 +10,7 @@ from gputui.probe.objects import plain
 from gputui.probe.objects.torch_types import AnyObject, Tensor, Torch
 from gputui.probe.pace.meter import Meter
 from gputui.probe.search.keepers import OPTIMIZER
+from gputui.probe.search.owners import PARAM_GROUP, STATE, Owner
 from gputui.probe.search.variables import NamedValue
 from gputui.probe.tensors.model_states import OPTIMIZER_STATE, PARAMETER, PART, ModelStates
 from gputui.probe.tensors.storages import Ledger
@@ -34,31 +35,35 @@ class OptimizerStates:
         groups, state = attributes.get("param_groups"), attributes.get("state")
         for number, group in enumerate(_elements(groups)):
             if issubclass(type(group), dict):
-                self._record_group(f"{name}.param_groups[{number}]", plain.variables_of(group), variables)
+                self._record_group(name, f".param_groups[{number}]", plain.variables_of(group), variables)
         items = list(dict.items(state)) if issubclass(type(state), dict) else []  # type: ignore[arg-type]
         for part in self._model_states.memory.turns.in_turn(f"states of {name}", items, self._meter, PART):
             if self._meter.spend(len(part) // READ_PER_STEP):
                 self._record_part(name, part)
 
     def _record_part(self, name: str, part: list[tuple[Any, Any]]) -> None:
-        found: dict[bool, list[tuple[str, Tensor]]] = {False: [], True: []}
+        found: dict[bool, list[tuple[Owner, Tensor]]] = {False: [], True: []}
         for parameter, value in part:
             parameter_name = self._model_states.name_of(parameter) or plain.type_name(parameter)
-            found[id(parameter) in self._orphans] += self._states_in(value, f"{name}.state[{parameter_name}]")
+            found[id(parameter) in self._orphans] += (
+                ((name, "", STATE, parameter_name, slot), state) for slot, state in self._states_in(value, "")
+            )
         for is_orphan, states in found.items():
             with self._kept_by_optimizer() if is_orphan else nullcontext():
-                tensors, names = [tensor for _, tensor in states], [own for own, _ in states]
-                self._model_states.record_owned(tensors, OPTIMIZER_STATE, names)
+                tensors, owners = [tensor for _, tensor in states], [owner for owner, _ in states]
+                self._model_states.record_owned(tensors, OPTIMIZER_STATE, owners)
 
     def _kept_by_optimizer(self) -> AbstractContextManager[None]:
         """Says that only an optimizer keeps a parameter, unless there was no time to read all variables."""
         is_sure = self._meter.is_complete and not self._ledger.keeper
         return self._ledger.kept_by(OPTIMIZER) if is_sure else nullcontext()
 
-    def _record_group(self, name: str, group: dict[str, Any], variables: Callable[[], dict[int, NamedValue]]) -> None:
+    def _record_group(
+        self, name: str, place: str, group: dict[str, Any], variables: Callable[[], dict[int, NamedValue]]
+    ) -> None:
         for key, value in group.items():
             if issubclass(type(value), self._tensor):  # such as a learning rate kept on the device
-                self._ledger.record(value, OPTIMIZER_STATE, f"{name}[{key!r}]")
+                self._ledger.record(value, OPTIMIZER_STATE, _in_group(name, f"{place}[{key!r}]"))
         parameters = _elements(group.get("params"))
         is_named = self._model_states.is_named
         if all(map(is_named, map(id, parameters))):
@@ -69,21 +74,21 @@ class OptimizerStates:
                 continue
             if not self._meter.spend():
                 return
-            variable = by_id.get(id(tensor))
+            variable, owner = by_id.get(id(tensor)), _in_group(name, f"{place}.params[{number}]")
             if variable or self._model_states.is_master(tensor):
                 category = OPTIMIZER_STATE if self._model_states.is_master(tensor) else PARAMETER
-                self._record_parameter(tensor, variable.name if variable else f"{name}.params[{number}]", category)
+                self._record_parameter(tensor, (variable.name,) if variable else owner, category)
             else:
                 self._orphans.add(id(tensor))
                 with self._kept_by_optimizer():
-                    self._record_parameter(tensor, f"{name}.params[{number}]", PARAMETER)
+                    self._record_parameter(tensor, owner, PARAMETER)
 
-    def _record_parameter(self, tensor: Tensor, name: str, category: str) -> None:
-        self._model_states.record_parameter(tensor, name, category)
-        self._model_states.record_gradient(tensor, name)
+    def _record_parameter(self, tensor: Tensor, owner: Owner, category: str) -> None:
+        self._model_states.record_parameter(tensor, owner, category)
+        self._model_states.record_gradient(tensor, owner)
 
     def _states_in(self, value: AnyObject, name: str) -> Iterator[tuple[str, Tensor]]:
-        """The tensors in the states of one parameter, with their names."""
+        """The tensors in the states of one parameter, each with its part of the name: ".exp_avg"."""
         if issubclass(type(value), self._tensor):
             yield name, value
         elif issubclass(type(value), dict):
@@ -93,6 +98,11 @@ class OptimizerStates:
         elif plain.is_one_of(type(value), (list, tuple)):
             for number, element in enumerate(value):
                 yield from self._states_in(element, f"{name}[{number}]")
+
+
+def _in_group(optimizer: str, part: str) -> Owner:
+    """What an optimizer has for all parameters of a group."""
+    return (optimizer, "", PARAM_GROUP, "", part)
 
 
 def _elements(values: AnyObject) -> list[Any]:

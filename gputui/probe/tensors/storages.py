@@ -6,7 +6,7 @@ Everything is read through the descriptors of PyTorch's base class, so that neit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import compress
@@ -16,6 +16,7 @@ from typing import Any
 from gputui.probe.objects.attributes import AttributeReader
 from gputui.probe.objects.plain import type_name
 from gputui.probe.objects.torch_types import AnyObject, Tensor, Torch
+from gputui.probe.search.owners import Owner, Where, placed
 from gputui.probe.tensors.entries import HOST, new_entry
 from gputui.probe.tensors.views import SmallViews, together
 from gputui.probe.tensors.wrapped_tensors import UNREADABLE, WrapperReader, tensor_base
@@ -46,7 +47,7 @@ class Ledger:
         self._wrappers = WrapperReader(torch, attributes)
         self.entries: dict[int, dict[str, Any]] = {}
         self.keeper = ""
-        self._kept_where = ""
+        self._kept_where: Where = ""
         self._earlier = earlier or {}
         """The entries of earlier looks, by address."""
         self._tensor = torch.Tensor
@@ -69,8 +70,8 @@ class Ledger:
         self.views = SmallViews(torch, self._wrappers.dispatches)
 
     @contextmanager
-    def kept_by(self, keeper: str, where: str = "") -> Iterator[None]:
-        """Only this keeper keeps alive what is recorded meanwhile; `where` becomes part of the names."""
+    def kept_by(self, keeper: str, where: Where = "") -> Iterator[None]:
+        """Only this keeper keeps alive what is recorded meanwhile; `where` becomes part of the owners."""
         before = self.keeper, self._kept_where
         self.keeper, self._kept_where = keeper, where
         try:
@@ -78,7 +79,7 @@ class Ledger:
         finally:
             self.keeper, self._kept_where = before
 
-    def record(self, tensor: Tensor, category: str, owner: str, depth: int = 0) -> dict[str, Any] | None:
+    def record(self, tensor: Tensor, category: str, owner: Owner, depth: int = 0) -> dict[str, Any] | None:
         """Give the tensor's storage an owner, unless it has one; returns its entry, None if the tensor has no memory.
 
         For a tensor that only wraps others (DTensor, sparse, subclasses with inner tensors) those get the owner.
@@ -103,7 +104,7 @@ class Ledger:
         """Whether each of these is of one of PyTorch's own classes."""
         return list(map({id(self._tensor), id(self._parameter)}.__contains__, map(id, map(type, tensors))))
 
-    def record_plain(self, tensors: list[Tensor], category: str, owners: list[str]) -> list[int]:
+    def record_plain(self, tensors: list[Tensor], category: str, owners: Sequence[Owner]) -> list[int]:
         """Record many tensors of PyTorch's own classes in loops of C; returns the numbers of those that are left.
 
         These have to be recorded one by one: their storages have owners, or they are not on a CUDA device.
@@ -119,7 +120,7 @@ class Ledger:
             if not is_cuda or not address or not size_bytes or address in self.entries:
                 left.append(number)
                 continue
-            owner, dtype_name = self._owner(owners[number]), self._dtype_name(dtype)
+            owner, dtype_name = self._placed(owners[number]), self._dtype_name(dtype)
             values = (device, address, size_bytes, category, owner, self.keeper, cls.__name__, shape, dtype_name, views)
             earlier = self._earlier.get(address)
             if earlier is None or _described(earlier) != values:
@@ -135,7 +136,7 @@ class Ledger:
         kinds = map(list, map(self._shape, tensors)), map(self._dtype, tensors), map(type, tensors)
         return list(zip(*placed, sizes, *kinds, self.views.of(tensors, sizes)))
 
-    def record_again(self, tensors: list[Tensor], category: str, owners: list[str]) -> list[int]:
+    def record_again(self, tensors: list[Tensor], category: str, owners: Sequence[Owner]) -> list[int]:
         """Record those of these tensors that an earlier look found by the same names and sizes, as it found them.
 
         Returns the numbers of the others. `category` is "" for any. Only for tensors that keep their places, in a model
@@ -153,7 +154,7 @@ class Ledger:
                 address in self.entries
                 or entry is None
                 or size_bytes not in {None, entry["size_bytes"]}
-                or entry["owner"] != (self._owner(owner) if self._kept_where else owner)
+                or entry["owner"] != (self._placed(owner) if self._kept_where else owner)
                 or category not in ("", entry["category"])
                 or entry["keeper"] != self.keeper
             ):
@@ -212,14 +213,14 @@ class Ledger:
         """The devices that the storages are on."""
         return set(map(_device, self.entries.values())) - {HOST}
 
-    def _add(self, tensor: Tensor, address: int, category: str, owner: str) -> dict[str, Any] | None:
+    def _add(self, tensor: Tensor, address: int, category: str, owner: Owner) -> dict[str, Any] | None:
         storage = self._storage(tensor)
         device = self._device_index(tensor, storage)
         size_bytes = self._nbytes(storage) if device is not None else 0
         if device is None or not size_bytes:
             return None
         entry = new_entry(
-            *(device, address, size_bytes, category, self._owner(owner), self.keeper, type_name(tensor)),
+            *(device, address, size_bytes, category, self._placed(owner), self.keeper, type_name(tensor)),
             *(self.sizes(tensor), self._dtype_name(self._dtype(tensor)), self.views.of_one(tensor, size_bytes)),
             is_pinned=device == HOST and self._ask_pinned(tensor, size_bytes),
         )
@@ -228,8 +229,8 @@ class Ledger:
             self.views.watch([entry])
         return entry
 
-    def _owner(self, owner: str) -> str:
-        return f"{owner} ({self._kept_where})" if self._kept_where else owner
+    def _placed(self, owner: Owner) -> Owner:
+        return placed(owner, self._kept_where) if self._kept_where else owner
 
     def _device_index(self, tensor: Tensor, storage: AnyObject) -> int | None:
         """PyTorch's index of the tensor's CUDA device, HOST, or None for a device of another kind."""
@@ -258,7 +259,7 @@ class Ledger:
         """Take the owner from a storage, so that another can be recorded."""
         del self.entries[entry["address"]]
 
-    def rename(self, entry: dict[str, Any], tensor: Tensor, owner: str) -> None:
+    def rename(self, entry: dict[str, Any], tensor: Tensor, owner: Owner) -> None:
         """Name a storage after another tensor that shares it, with that tensor's shape and type."""
         before = self.entries.pop(entry["address"])
         renamed = self._add(tensor, before["address"], before["category"], owner)

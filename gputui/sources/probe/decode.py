@@ -13,7 +13,9 @@ from enum import Enum
 from functools import cache
 from typing import Any, NoReturn, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
+from gputui.model.attached.owners import OwnerName
 from gputui.model.reading import Absent, AbsentKind, Problem
+from gputui.sources.probe.earlier_owners import owner_of_text
 
 MAX_TEXT = 4096
 MAX_ITEMS = 4_000_000
@@ -103,7 +105,24 @@ def _problem(value: object) -> Problem:
     return cast("Problem", _object_decoder(Problem)(value)) if isinstance(value, dict) else Problem(_text(value))
 
 
-_SIMPLE: dict[Any, Decoder] = {int: _integer, float: _float, str: _text, bool: _truth, Problem: _problem}
+def _owner(value: object) -> OwnerName:
+    """Its facts, as far as they are said; text from a probe before version 5 of the protocol."""
+    if not isinstance(value, list):
+        return owner_of_text(_text(value))
+    try:
+        return OwnerName(*map(_text, value))
+    except (KeyError, TypeError, ValueError):  # a kind or an exception that is unknown, or too many facts
+        _fail("an owner", value)
+
+
+_SIMPLE: dict[Any, Decoder] = {
+    int: _integer,
+    float: _float,
+    str: _text,
+    bool: _truth,
+    Problem: _problem,
+    OwnerName: _owner,
+}
 
 
 def _object_decoder(cls: type[Any]) -> Decoder:

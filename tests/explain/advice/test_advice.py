@@ -9,7 +9,8 @@ import pytest
 from gputui.explain.advice.program.batch import highest_of, size_of_batch
 from gputui.explain.advice.rules import RULES
 from gputui.explain.advice.situation import situation_of
-from gputui.model.attached.target import Swing
+from gputui.model.attached.owners import OwnerKind, OwnerName
+from gputui.model.attached.target import CycleMaker, Swing
 from gputui.model.attached.tensors import Category, Keeper
 from gputui.model.attached.timeline import Timeline
 from gputui.model.machine.process import Workers
@@ -144,7 +145,7 @@ def standing(*tensors: Tensor):
     return story(*(moment(row(*tensors), time=100.0 + second, generation=7) for second in range(10)))
 
 
-HOOK_CYCLE = "A cycle of Net, hook (train.py:11)"
+HOOK_CYCLE = OwnerName("Net, hook (train.py:11)", "", OwnerKind.CYCLE, CycleMaker.FUNCTION, "hook")
 IN_TRAIN, IN_STEP = "hidden (exception of cell 12, cell 7:5 in train)", "x (exception of cell 12, cell 7:8 in step)"
 OLD = "opt.param_groups[0].params[0]"
 GC = {"keywords": {"values": (("garbage_collection_threshold", "0.8"),)}}

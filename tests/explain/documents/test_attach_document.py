@@ -16,9 +16,10 @@ from gputui.model.attached.tensors import HOST, Category, Inventory, Storage
 from gputui.model.reading import Absent, Problem
 from gputui.units import MIB
 from tests.explain.maps import BASE, layout, segment, settings, statistics
+from tests.explain.named import named
 
-WEIGHT = Storage(0, BASE, 4 * MIB, Category.PARAMETER, "model.fc.weight", "Parameter", (1024, 1024), "float32")
-BATCH = Storage(HOST, 4096, 1000, Category.OTHER, "batch", "Tensor", (250,), "float32")
+WEIGHT = Storage(0, BASE, 4 * MIB, Category.PARAMETER, named("model.fc.weight"), "Parameter", (1024, 1024), "float32")
+BATCH = Storage(HOST, 4096, 1000, Category.OTHER, named("batch"), "Tensor", (250,), "float32")
 INVENTORY = Inventory((WEIGHT, BATCH), how="walk", is_of_one_moment=True)
 MAP = layout(segment(("live", 4), ("waits", 6), ("free", 10), slack=1000), segment(("free", 20), address=1 << 40))
 GREETING = Greeting(7, "python train.py", "3.12.3", "2.11.0+cu130", None, None, True, (TorchDevice(0, "GPU-a"),))
@@ -270,10 +271,14 @@ def test_findings_name_their_device_and_problems_of_any_device_come_first():
 
 
 SAVED = replace(
-    WEIGHT, category=Category.ACTIVATION, owner="self of GeluBackward0", module="model.fc", address=BASE + 4 * MIB
+    WEIGHT,
+    category=Category.ACTIVATION,
+    owner=named("self of GeluBackward0"),
+    module="model.fc",
+    address=BASE + 4 * MIB,
 )
-GRADIENT = replace(WEIGHT, category=Category.GRADIENT, owner="model.fc.weight.grad", address=BASE + 8 * MIB)
-CACHE = replace(WEIGHT, category=Category.KV_CACHE, owner="cache.layers[0].keys", address=BASE + 12 * MIB)
+GRADIENT = replace(WEIGHT, category=Category.GRADIENT, owner=named("model.fc.weight.grad"), address=BASE + 8 * MIB)
+CACHE = replace(WEIGHT, category=Category.KV_CACHE, owner=named("cache.layers[0].keys"), address=BASE + 12 * MIB)
 BY_MODULE = {"model.fc": dict.fromkeys(("parameter", "activation", "gradient"), 4 * MIB)}
 
 

@@ -14,6 +14,7 @@ from gputui.model.attached.target import Cost, Look
 from gputui.model.attached.tensors import Category, Inventory, Storage
 from gputui.units import MIB
 from tests.explain.maps import BASE, layout, segment
+from tests.explain.named import named
 
 KNOWN_TO_THE_VIEWER = {
     *("PROTO", "FRAME", "MARK", "STOP", "MEMOIZE", "BINGET", "LONG_BINGET", "BINPUT", "LONG_BINPUT"),
@@ -33,7 +34,7 @@ MAP = layout(
 
 
 def look(name: str = "model.fc.weight") -> Look:
-    storage = Storage(0, BASE, 4 * MIB, Category.PARAMETER, name, "Parameter", (MIB,), "float32")
+    storage = Storage(0, BASE, 4 * MIB, Category.PARAMETER, named(name), "Parameter", (MIB,), "float32")
     return Look(0.0, (), MAP.settings, MAP, Inventory((storage,), "walk", is_of_one_moment=True), Cost(0, 0))
 
 

@@ -9,6 +9,7 @@ from gputui.model.attached.analysis import Owner
 from gputui.model.attached.tensors import Category
 from gputui.units import MIB
 from tests.explain.maps import layout, pool, segment
+from tests.explain.named import named
 
 PAGE = 20 * MIB
 LIVE, FREE, WAITS = "live", "free", "waits"
@@ -124,7 +125,7 @@ def test_what_is_in_doubt_is_a_range(keywords, expected):
 
 def test_blockers_have_their_owners():
     made = segment((LIVE, 1), (FREE, 19))
-    owner = Owner(Category.PARAMETER, "model.fc.weight")
+    owner = Owner(Category.PARAMETER, named("model.fc.weight"))
     (release,) = predict_device(layout(made), 0, {made.address: owner}).segments
     assert [blocker.owner for blocker in release.blockers] == [owner]
 

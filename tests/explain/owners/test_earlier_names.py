@@ -12,10 +12,11 @@ from gputui.model.attached.tensors import HOST, Category, Inventory, KnownSize, 
 from gputui.units import MIB
 from tests.explain.maps import layout, segment, statistics
 from tests.explain.moments import GREETING, Tensor, row, story
+from tests.explain.named import named
 
 P, X, W, UNATTRIBUTED = Category.PARAMETER, Category.OTHER, Category.WORKSPACE, Category.UNATTRIBUTED
 WEIGHT, BATCH = Tensor(8, "model.w", P), Tensor(4, "batch", X)
-ON_HOST = Storage(HOST, 4096, 1000, P, "model.embedding", "Parameter", (250,), "float32")
+ON_HOST = Storage(HOST, 4096, 1000, P, named("model.embedding"), "Parameter", (250,), "float32")
 
 
 def look(time: float, *rows: tuple[Segment, list[Storage]], is_bare: bool = True, **inventory) -> Look:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gputui.explain.owners.names import counted, family, listed, patterns, singular
+from tests.explain.named import named
 
 FAMILIES = {
     "model.layers.11.mlp.0.weight": "model.layers.*.mlp.*.weight",
@@ -27,7 +28,7 @@ LISTS = {(): "", ("a",): "a", ("a", "b"): "a and b", ("a", "a", "b"): "a and b",
 
 @pytest.mark.parametrize(("name", "expected"), FAMILIES.items(), ids=FAMILIES)
 def test_members_of_a_list_or_of_a_row_of_layers_share_a_name(name, expected):
-    assert family(name) == expected
+    assert family(named(name)) == expected
 
 
 PATTERNS = {
@@ -39,7 +40,7 @@ PATTERNS = {
 
 @pytest.mark.parametrize(("names", "expected"), PATTERNS.values(), ids=PATTERNS)
 def test_entries_of_one_dictionary_and_attributes_of_one_object_share_a_name(names, expected):
-    assert set(patterns(names, folds_attributes=True).values()) == {expected}
+    assert set(patterns(map(named, names), folds_attributes=True).values()) == {expected}
     assert list(patterns(names[:2], folds_attributes=True).values()) == [family(name) for name in names[:2]]
 
 

@@ -17,11 +17,12 @@ from gputui.explain.owners.owners import (
 from gputui.model.attached.tensors import Category, Inventory, KnownSize, Storage
 from gputui.units import KIB, MIB
 from tests.explain.maps import BASE, layout, segment
+from tests.explain.named import named
 
 
 def storage(offset: int, size: int, owner: str = "w", category: Category = Category.PARAMETER, **changes) -> Storage:
     usual = {"type": "Parameter", "shape": (size // 4,), "dtype": "float32", "device": 0}
-    return Storage(address=BASE + offset, size_bytes=size, owner=owner, category=category, **usual | changes)
+    return Storage(address=BASE + offset, size_bytes=size, owner=named(owner), category=category, **usual | changes)
 
 
 def inventory(*storages: Storage) -> Inventory:

@@ -27,6 +27,7 @@ from gputui.model.attached.tensors import HOST, Category, Storage
 from gputui.units import MIB
 from tests.explain.layouts import HOST_STORAGES, laid_out, with_lines
 from tests.explain.maps import BASE
+from tests.explain.named import named
 
 PATHS = {
     "a parameter": ("model.layers.0.weight", "model/layers/0/weight"),
@@ -53,24 +54,25 @@ PATHS = {
 
 @pytest.mark.parametrize(("name", "path"), PATHS.values(), ids=PATHS.keys())
 def test_a_name_is_split_into_a_path(name, path):
-    assert "/".join(path_of(name)) == path
+    assert "/".join(path_of(named(name))) == path
 
 
 @pytest.mark.parametrize(
-    ("piece", "key"),
+    ("name", "key"),
     [
-        ("train.py:98, 100 in main", "train.py in main"),
+        ("x (train.py:98, 100 in main)", "train.py in main"),
+        ("x (exception errors[3], train.py:98 in main)", "exception errors[3], train.py in main"),
         ("out (train.py:98)", "out"),
         ("out", "out"),
-        ("fc.weight (bfloat16 copy)", "fc.weight (bfloat16 copy)"),
+        ("weight (bfloat16 copy)", "weight (bfloat16 copy)"),
     ],
 )
-def test_a_piece_is_the_same_in_the_next_look_whatever_line_it_names(piece, key):
-    assert key_of(piece) == key
+def test_a_piece_is_the_same_in_the_next_look_whatever_line_it_names(name, key):
+    assert key_of(path_of(named(name))[0]) == key
 
 
 def test_the_depth_of_a_very_long_name_is_limited():
-    path = path_of(".".join(["a"] * 1000))
+    path = path_of(named(".".join(["a"] * 1000)))
     assert len(path) == 24
     assert len(path[-1]) == 2 * 977 - 1
 
@@ -148,13 +150,13 @@ ACTIVATIONS = {
 
 @pytest.mark.parametrize(("name", "saved_by", "path"), ACTIVATIONS.values(), ids=ACTIVATIONS.keys())
 def test_an_activation_stands_under_its_module_and_operation(name, saved_by, path):
-    owner = Owner(A, name, saved_by=saved_by, module="model.h.0.fc")
+    owner = Owner(A, named(name), saved_by=saved_by, module="model.h.0.fc")
     assert "/".join(place_of(owner)) == f"model/h/0/fc/{path}"
 
 
 def test_a_module_shares_its_row_with_its_only_activation():
-    saved = Storage(HOST, 1, MIB, A, "mat1 of AddmmBackward0", "Tensor", (1,), "float32", module="m.fc")
-    others = (replace(saved, address=1 << 30, module="m.out", owner="self of GeluBackward0"),)
+    saved = Storage(HOST, 1, MIB, A, named("mat1 of AddmmBackward0"), "Tensor", (1,), "float32", module="m.fc")
+    others = (replace(saved, address=1 << 30, module="m.out", owner=named("self of GeluBackward0")),)
     (activations,) = by_module(host_blocks((saved, *others)))
     assert outline(activations.children) == ["m 2", "  fc.AddmmBackward0.mat1 1", "  out.GeluBackward0.self 1"]
 
@@ -165,7 +167,7 @@ MODULES = {
     "a buffer": (Category.BUFFER, "model.bn.running_mean", "model.bn"),
     "a gradient": (Category.GRADIENT, "model.fc.weight.grad", "model.fc"),
     "an optimizer state": (S, "optimizer.state[model.fc.weight].exp_avg", "model.fc"),
-    "a state of a model that is a local variable": (S, "o.state[m.fc.w (a.py:1 in f)].exp_avg (a.py:2 in f)", "m.fc"),
+    "a state of an optimizer that is a local variable": (S, "o.state[m.fc.w].exp_avg (a.py:2 in f)", "m.fc"),
     "a step that belongs to no parameter": (S, "optimizer.defaults.lr", ""),
     "a copy": (P, "model.fc.weight (bfloat16 copy)", "model.fc"),
     "a model in a list": (P, "models[1].fc.weight", "models[1].fc"),
@@ -178,8 +180,8 @@ MODULES = {
 
 @pytest.mark.parametrize(("category", "name", "module"), MODULES.values(), ids=MODULES.keys())
 def test_the_module_of_a_tensor_follows_from_its_name(category, name, module):
-    assert module_of(Owner(category, name)) == module
-    assert module_of(Owner(category, name, module="model.named")) == "model.named"
+    assert module_of(Owner(category, named(name))) == module
+    assert module_of(Owner(category, named(name), module="model.named")) == "model.named"
 
 
 def test_tied_weights_are_counted_once():

@@ -1,6 +1,7 @@
 """What a program knows about its own tensors, and how far an inventory agrees with it."""
 
 import torch
+from owner_texts import owner_text
 
 from gputui.probe.inventory.inventory import take_inventory
 from gputui.probe.looks.stops import empty_look
@@ -101,10 +102,12 @@ class Book:
                 "unattributed_sizes": sorted(size for size, _ in rest.values())[-8:],
                 "wrong": [sentence for sentence in wrong if sentence],
                 "dead": [
-                    s["owner"] for s in storages.values() if ON_CUDA and s["device"] >= 0 and s["address"] not in sizes
+                    owner_text(s)
+                    for s in storages.values()
+                    if ON_CUDA and s["device"] >= 0 and s["address"] not in sizes
                 ],
                 "by_category": by_category(storages.values()),
-                "unnamed_bytes": sum(s["size_bytes"] for s in storages.values() if s["owner"].startswith("unnamed")),
+                "unnamed_bytes": sum(s["size_bytes"] for s in storages.values() if owner_text(s).startswith("unnamed")),
                 "problems": inventory["problems"],
             }
         )
@@ -126,7 +129,7 @@ class Book:
         return {address: (size_bytes, size_bytes) for address, (*_, size_bytes) in owned.items()}
 
     def disagreement(self, storage, owned):
-        reported = (storage["owner"], storage["category"], storage["size_bytes"])
+        reported = (owner_text(storage), storage["category"], storage["size_bytes"])
         expected = owned.get(storage["address"])
         if expected is not None:
             return "" if reported == expected else f"{expected} was called {reported}"

@@ -11,6 +11,7 @@ warnings.simplefilter("ignore")
 
 import torch  # noqa: E402
 from checks import check, run  # noqa: E402
+from owner_texts import owner_text  # noqa: E402
 from reader_looks import Looks  # noqa: E402
 
 from gputui.probe.inventory.inventory import take_inventory  # noqa: E402
@@ -86,7 +87,7 @@ def climbed():
 def owners(memory):
     """The names of these tensors in the next look."""
     storages = take_inventory(torch, memory=memory)["storages"]
-    return sorted(storage["owner"].partition(" (")[0] for storage in storages if storage["shape"] == list(SHAPE))
+    return sorted(owner_text(storage).partition(" (")[0] for storage in storages if storage["shape"] == list(SHAPE))
 
 
 def finds(keep, expected, element):

@@ -15,6 +15,7 @@ warnings.simplefilter("ignore")
 
 import torch  # noqa: E402
 from checks import check, run  # noqa: E402
+from owner_texts import owner_text  # noqa: E402
 
 from gputui.probe.inventory.inventory import take_inventory  # noqa: E402
 from gputui.probe.names.memory import Memory  # noqa: E402
@@ -32,14 +33,14 @@ def zeros(number):
 
 def owner(number, memory=None):
     """The owner of the one tensor with this shape."""
-    (found,) = (s["owner"] for s in take_inventory(torch, memory=memory)["storages"] if s["shape"] == [number, 3])
+    (found,) = (owner_text(s) for s in take_inventory(torch, memory=memory)["storages"] if s["shape"] == [number, 3])
     return found
 
 
 def entry(number):
     """The same without the place, and the category."""
     (found,) = (s for s in take_inventory(torch)["storages"] if s["shape"] == [number, 3])
-    return found["owner"].partition(" (")[0], found["category"]
+    return owner_text(found).partition(" (")[0], found["category"]
 
 
 def container(name, memory=None):

@@ -16,6 +16,7 @@ warnings.simplefilter("ignore")
 
 import torch  # noqa: E402
 from checks import check, run  # noqa: E402
+from owner_texts import owner_text  # noqa: E402
 
 from gputui.probe import lifecycle  # noqa: E402
 from gputui.probe.looks.messages import look_frame  # noqa: E402
@@ -141,7 +142,7 @@ def looks():
 
 def owners(shape):
     """The names that all looks give the tensor of this shape."""
-    return {storage["owner"] for storages in looks() for storage in storages if storage["shape"] == list(shape)}
+    return {owner_text(storage) for storages in looks() for storage in storages if storage["shape"] == list(shape)}
 
 
 @check
@@ -322,7 +323,7 @@ def globals_of_another_type():
     variables = dict.__new__(Dict)
     dict.update(variables, {"tensor": torch.zeros(14, 1), "looks": looks, "__builtins__": builtins, "__name__": "own"})
     exec("found = [storage for storage in looks()[0] if storage['shape'] == [14, 1]]", variables)
-    assert [storage["owner"] for storage in dict.get(variables, "found")] == ["tensor"]
+    assert [owner_text(storage) for storage in dict.get(variables, "found")] == ["tensor"]
 
 
 @check
@@ -523,7 +524,7 @@ def look_while(reader, change):
     finally:
         sys.settrace(None)
     assert problems == []
-    return found["is_complete"], {storage["owner"].partition(" ")[0] for storage in found["storages"]}
+    return found["is_complete"], {owner_text(storage).partition(" ")[0] for storage in found["storages"]}
 
 
 @check

@@ -11,6 +11,7 @@ warnings.simplefilter("ignore")
 import torch  # noqa: E402
 from gpt import GPT  # noqa: E402
 from looking import print_json  # noqa: E402
+from owner_texts import owner_text  # noqa: E402
 from resnet import ResNet  # noqa: E402
 from unet import UNet  # noqa: E402
 
@@ -80,7 +81,7 @@ def checked(model, *inputs):
         if block(module) in map(block, modules):
             in_block += size_bytes
         else:
-            wrong[f"{storage['owner']}: {module} instead of {sorted(modules)}"] = size_bytes
+            wrong[f"{owner_text(storage)}: {module} instead of {sorted(modules)}"] = size_bytes
     del output
     return {"in_block_bytes": in_block, "in_module_bytes": in_module, "total_bytes": total, "wrong": wrong}
 

@@ -13,6 +13,7 @@ warnings.simplefilter("ignore")
 import torch  # noqa: E402
 from checks import check, run  # noqa: E402
 from gpt import GPT  # noqa: E402
+from owner_texts import owner_text  # noqa: E402
 from torch.overrides import TorchFunctionMode  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
@@ -378,7 +379,7 @@ def tensors_of_another_thread_are_found_while_it_waits():
     thread = threading.Thread(target=worker)
     thread.start()
     ready.wait(60)
-    owners = [s["owner"] for s in take_inventory(torch)["storages"] if s["shape"] == [7, 7]]
+    owners = [owner_text(s) for s in take_inventory(torch)["storages"] if s["shape"] == [7, 7]]
     done.set()
     thread.join()
     assert len(owners) == 1
@@ -463,7 +464,7 @@ def variables_of_closures_are_read_through_their_cells():
 
     def inner():
         inside = held
-        names = [s["owner"] for s in take_inventory(torch)["storages"] if s["shape"] == [9, 9]]
+        names = [owner_text(s) for s in take_inventory(torch)["storages"] if s["shape"] == [9, 9]]
         return names, inside
 
     names, _ = inner()

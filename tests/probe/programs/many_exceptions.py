@@ -37,7 +37,7 @@ def main():
             {
                 "elements": container["elements"],
                 "read": container["read"],
-                "named": sum("run.errors[" in storage["owner"] for storage in on_device),
+                "named": sum("run.errors[" in storage["owner"][-1] for storage in on_device),
                 "keepers": sorted({storage["keeper"] for storage in on_device}),
             }
         )

@@ -11,6 +11,7 @@ warnings.simplefilter("ignore")
 
 import torch  # noqa: E402
 from checks import check, run  # noqa: E402
+from owner_texts import owner_text  # noqa: E402
 from reader_looks import Looks  # noqa: E402
 
 from gputui.probe.looks.stops import empty_look  # noqa: E402
@@ -72,7 +73,7 @@ def holding(number):
 
 def named(inventory):
     """The sizes of the tensors that have the name of a thread's variable."""
-    return {storage["shape"][0] for storage in inventory["storages"] if storage["owner"].startswith("held (")}
+    return {storage["shape"][0] for storage in inventory["storages"] if owner_text(storage).startswith("held (")}
 
 
 def calls_of_a_look(looks):
@@ -125,7 +126,7 @@ def what_a_thread_held_has_no_name_of_its_once_it_is_gone():
     with threads([*map(holding, {4000, 4001}), *[idle] * FEW]):
         looks = Looks(4)
     kept = torch.ones(4000, device="cuda")  # where the block of the thread was
-    owners = {storage["shape"][0]: storage["owner"] for storage in looks.take()["storages"] if storage["shape"]}
+    owners = {storage["shape"][0]: owner_text(storage) for storage in looks.take()["storages"] if storage["shape"]}
     assert owners.get(len(kept), "").startswith("kept"), owners
     assert 4001 not in owners
 

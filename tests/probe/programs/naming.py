@@ -9,6 +9,7 @@ warnings.simplefilter("ignore")
 
 import torch  # noqa: E402
 from checks import check, run  # noqa: E402
+from owner_texts import owner_text  # noqa: E402
 
 from gputui.probe.inventory.inventory import take_inventory  # noqa: E402
 from gputui.probe.looks.messages import look_frame  # noqa: E402
@@ -24,7 +25,7 @@ DEVICE = "cuda" if ON_CUDA else "cpu"
 def look(how="walk", memory=None):
     """Owner and category by shape; every check uses its own shapes. `memory` is what one look keeps for the next."""
     return {
-        tuple(s["shape"]): (s["owner"].partition(" (")[0], s["category"])
+        tuple(s["shape"]): (owner_text(s).partition(" (")[0], s["category"])
         for s in take_inventory(torch, how, memory=memory)["storages"]
     }
 
@@ -78,7 +79,7 @@ def an_attribute_is_named_after_the_variable_that_leads_to_it():
     trainer = Trainer(101)
     by_shape = trainer.fit(101)
     assert by_shape[101, 2] == ("trainer.held", "other")
-    names = [s["owner"] for s in take_inventory(torch)["storages"] if s["shape"] == [3, 101]]
+    names = [owner_text(s) for s in take_inventory(torch)["storages"] if s["shape"] == [3, 101]]
     assert sorted(names) == [
         "trainer.chosen['main'].state[trainer.network.weight].momentum_buffer",
         "trainer.network.weight",
@@ -128,8 +129,8 @@ def elements_are_named_with_their_index_or_key():
 @check
 def a_tensor_is_named_with_variable_file_line_and_function():
     logits = zeros(107, 2, requires_grad=True)[:, :1] * 2
-    assert entry([107, 1])["owner"].startswith("logits (naming.py:")
-    assert entry([107, 1])["owner"].endswith(" in a_tensor_is_named_with_variable_file_line_and_function)")
+    assert owner_text(entry([107, 1])).startswith("logits (naming.py:")
+    assert owner_text(entry([107, 1])).endswith(" in a_tensor_is_named_with_variable_file_line_and_function)")
     assert entry([107, 1])["category"] == "activation"
     del logits
 
@@ -146,7 +147,7 @@ def views_are_counted_once():
 def tied_weights_are_counted_once():
     model = torch.nn.ModuleDict({"first": torch.nn.Linear(109, 109), "second": torch.nn.Linear(109, 109)})
     model["second"].weight = model["first"].weight
-    assert entry([109, 109])["owner"] == "model.first.weight"
+    assert owner_text(entry([109, 109])) == "model.first.weight"
 
 
 @check
@@ -154,7 +155,9 @@ def copies_in_full_precision_are_optimizer_state():
     model = torch.nn.Linear(110, 110, bias=False, device=DEVICE, dtype=torch.bfloat16)
     optimizer = torch.optim.SGD([parameter.detach().float().requires_grad_() for parameter in model.parameters()])
     by_dtype = {
-        s["dtype"]: (s["owner"], s["category"]) for s in take_inventory(torch)["storages"] if s["shape"] == [110, 110]
+        s["dtype"]: (owner_text(s), s["category"])
+        for s in take_inventory(torch)["storages"]
+        if s["shape"] == [110, 110]
     }
     assert by_dtype == {
         "bfloat16": ("model.weight", "parameter"),
@@ -169,7 +172,7 @@ def a_tensor_in_an_optimizer_is_a_parameter():
     optimizer = torch.optim.AdamW([weight])
     weight.sum().backward()
     optimizer.step()
-    names = {s["owner"]: s["category"] for s in take_inventory(torch)["storages"] if s["shape"] == [111, 1]}
+    names = {owner_text(s): s["category"] for s in take_inventory(torch)["storages"] if s["shape"] == [111, 1]}
     assert names == {
         "weight": "parameter",
         "weight.grad": "gradient",
@@ -188,30 +191,30 @@ class Wrapper(torch.nn.Module):
 def a_wrapped_model_keeps_its_own_name():
     wrapped = Wrapper(torch.nn.Linear(112, 112))
     model = wrapped.module
-    assert entry([112, 112])["owner"] == "model.weight"
+    assert owner_text(entry([112, 112])) == "model.weight"
     del model
-    assert entry([112, 112])["owner"] == "wrapped.module.weight"
+    assert owner_text(entry([112, 112])) == "wrapped.module.weight"
 
 
 @check
 def a_submodule_in_a_variable_is_named_after_the_whole_model():
     backbone = torch.nn.Linear(113, 113)
     model = torch.nn.Sequential(backbone, torch.nn.Linear(113, 2))
-    assert entry([113, 113])["owner"] == "model.0.weight"
+    assert owner_text(entry([113, 113])) == "model.0.weight"
     del model
 
 
 @check
 def a_compiled_model_is_named_without_the_compilers_wrapper():
     compiled = torch.compile(torch.nn.Linear(114, 114))
-    assert entry([114, 114])["owner"] == "compiled.weight"
+    assert owner_text(entry([114, 114])) == "compiled.weight"
     del compiled
 
 
 @check
 def an_averaged_model_has_its_own_names():
     average = torch.optim.swa_utils.AveragedModel(torch.nn.Linear(115, 115))
-    assert entry([115, 115])["owner"] == "average.module.weight"
+    assert owner_text(entry([115, 115])) == "average.module.weight"
     del average
 
 
@@ -225,7 +228,7 @@ def a_plain_attribute_of_a_module_is_found():
 @check
 def a_buffer_is_a_buffer():
     model = torch.nn.BatchNorm1d(117)
-    owners = {s["owner"]: s["category"] for s in take_inventory(torch)["storages"] if s["shape"] == [117]}
+    owners = {owner_text(s): s["category"] for s in take_inventory(torch)["storages"] if s["shape"] == [117]}
     assert owners["model.running_mean"] == "buffer"
     del model
 
@@ -266,7 +269,7 @@ def records(memory):
     """How many tensors of each long container a look finds, whether it has the name, and whether it is complete."""
     for held, name, shape in long_containers():
         found = take_inventory(torch, memory=memory())
-        owners = {s["owner"].partition(" (")[0] for s in found["storages"] if s["shape"] == list(shape)}
+        owners = {owner_text(s).partition(" (")[0] for s in found["storages"] if s["shape"] == list(shape)}
         yield len(held), len(owners), f"held{name}" in owners, found["is_complete"]
 
 
@@ -305,8 +308,8 @@ def of_two_names_of_one_storage_the_first_counts():
     weights = zeros(302, 1).requires_grad_()
     detached, wrapped = weights.detach(), torch.nn.Parameter(zeros(303, 1), requires_grad=False)
     alias = wrapped.data
-    assert entry((302, 1))["owner"].startswith("weights")
-    assert entry((303, 1))["owner"].startswith("wrapped")
+    assert owner_text(entry((302, 1))).startswith("weights")
+    assert owner_text(entry((303, 1))).startswith("wrapped")
     del detached, alias
 
 
@@ -346,7 +349,7 @@ def later_looks_notice_what_was_replaced():
     def names():
         found = take_inventory(torch, memory=memory)
         memory.complete(found, None)
-        return {s["owner"]: s["category"] for s in found["storages"]}
+        return {owner_text(s): s["category"] for s in found["storages"]}
 
     step()
     for _ in range(3):
@@ -364,7 +367,7 @@ def later_looks_notice_what_was_replaced():
     assert "model.third.weight" in after
     assert "optimizer.state[model.third.weight].momentum_buffer" in after
     assert after["model.first.weight"] == "parameter"
-    shapes = {s["owner"]: s["shape"] for s in take_inventory(torch, memory=memory)["storages"]}
+    shapes = {owner_text(s): s["shape"] for s in take_inventory(torch, memory=memory)["storages"]}
     assert shapes["model.first.weight"] == [3, 163]
     assert shapes["model.seen"] == [164, 1]
     assert shapes["model.third.weight"] == [3, 160]
@@ -406,7 +409,7 @@ def a_saved_tensor_names_the_operation_that_saved_it():
 
     result = result_of_layers()
     assert entry([5, 123])["saved_by"] == "GeluBackward0"
-    assert entry([5, 123])["owner"] == "self of GeluBackward0"
+    assert owner_text(entry([5, 123])) == "self of GeluBackward0"
     del result
 
 
@@ -415,7 +418,7 @@ def a_saved_tensor_in_a_variable_is_named_after_the_variable():
     hidden = zeros(124, 2, requires_grad=True) * 1
     result = hidden.exp().sum() + (hidden * hidden).sum()
     storages = [s for s in take_inventory(torch)["storages"] if s["shape"] == [124, 2]]
-    named = {s["owner"].partition(" (")[0]: s["saved_by"] for s in storages}
+    named = {owner_text(s).partition(" (")[0]: s["saved_by"] for s in storages}
     assert named["hidden"] == "MulBackward0"
     assert named["result of ExpBackward0"] == "ExpBackward0"
     del result
@@ -451,7 +454,7 @@ def nested_tensors_are_read():
     parts = [torch.zeros(129, 1), torch.zeros(129, 2)]
     jagged = torch.nested.nested_tensor([part[:, 0] for part in parts], layout=torch.jagged)
     strided = torch.nested.nested_tensor(parts)
-    names = [s["owner"].partition(" (")[0] for s in take_inventory(torch)["storages"]]
+    names = [owner_text(s).partition(" (")[0] for s in take_inventory(torch)["storages"]]
     assert "jagged" in names
     assert "strided" in names
     del jagged, strided
@@ -468,7 +471,7 @@ def a_distributed_tensor_is_listed_as_its_local_part():
         whole = distribute_tensor(torch.zeros(130, 4), init_device_mesh("cpu", (1,)), [Shard(0)])
         model.weight = torch.nn.Parameter(whole)
         del whole
-        parts = {s["owner"]: s["size_bytes"] for s in take_inventory(torch)["storages"] if s["shape"] == [130, 4]}
+        parts = {owner_text(s): s["size_bytes"] for s in take_inventory(torch)["storages"] if s["shape"] == [130, 4]}
         assert parts["model.weight"] == 130 * 4 * 4
     finally:
         distributed.destroy_process_group()
@@ -499,7 +502,7 @@ def inference_tensors_are_found():
 def views_of(shape, memory=None):
     """What is found to be shown of the storage of the tensor of this shape."""
     storages = take_inventory(torch, memory=memory)["storages"]
-    (found,) = (s for s in storages if s["shape"] == list(shape) and s["owner"] != "unnamed")
+    (found,) = (s for s in storages if s["shape"] == list(shape) and owner_text(s) != "unnamed")
     return sorted(found["views"])
 
 

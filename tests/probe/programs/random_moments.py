@@ -13,6 +13,7 @@ warnings.simplefilter("ignore")
 import torch  # noqa: E402
 from bookkeeping import DEVICE, live_blocks  # noqa: E402
 from gpt import GPT  # noqa: E402
+from owner_texts import owner_text  # noqa: E402
 
 from gputui.probe.inventory.inventory import take_inventory  # noqa: E402
 
@@ -29,7 +30,7 @@ def unattributed(inventory):
         if address not in addresses:
             workspaces += size if known.get(requested) == "workspace" else 0
             rest += 0 if requested in known else size
-    dead = [s["owner"] for s in inventory["storages"] if s["device"] >= 0 and s["address"] not in blocks]
+    dead = [owner_text(s) for s in inventory["storages"] if s["device"] >= 0 and s["address"] not in blocks]
     total = sum(size for size, _ in blocks.values()) - workspaces
     return {"bytes": rest, "allocated_bytes": total, "dead": dead, "problems": inventory["problems"]}
 

@@ -3,6 +3,7 @@
 import sys
 
 import torch
+from owner_texts import owner_text
 
 from gputui.probe.looks.stops import empty_look, is_complete
 from gputui.probe.looks.torch_reader import TorchReader
@@ -27,7 +28,7 @@ class Looks:
         self.reader.describe(look)
         assert look["problems"] == look["inventory"]["problems"] == [], look
         inventory = look["inventory"]
-        inventory["owners"] = {s["address"]: s["owner"].partition(" (")[0] for s in inventory["storages"]}
+        inventory["owners"] = {s["address"]: owner_text(s).partition(" (")[0] for s in inventory["storages"]}
         return inventory
 
     def read(self, steps):

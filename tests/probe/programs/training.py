@@ -13,6 +13,7 @@ warnings.simplefilter("ignore")
 import torch  # noqa: E402
 from bookkeeping import DEVICE, ON_CUDA, Book  # noqa: E402
 from gpt import GPT  # noqa: E402
+from owner_texts import owner_text  # noqa: E402
 from resnet import ResNet  # noqa: E402
 
 from gputui.probe.looks.torch_reader import TorchReader  # noqa: E402
@@ -99,7 +100,9 @@ def cases():
                 f"{case},{variant}",
                 {
                     "moments": book.moments,
-                    "names": sorted(s["owner"] for s in book.last["storages"] if s["size_bytes"] >= NOTEWORTHY_BYTES),
+                    "names": sorted(
+                        owner_text(s) for s in book.last["storages"] if s["size_bytes"] >= NOTEWORTHY_BYTES
+                    ),
                 },
             )
             del book

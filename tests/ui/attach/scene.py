@@ -15,6 +15,7 @@ from gputui.model.machine.snapshot import Snapshot
 from gputui.units import GIB, MIB
 from tests.explain.maps import segment
 from tests.explain.moments import Tensor, moment, row
+from tests.explain.named import named
 from tests.explain.traces import Recording
 
 NOW = 1_795_176_000.0
@@ -59,7 +60,7 @@ def _segments(*, is_later: bool) -> list:
 
 MARKS = (Mark(NOW - 60.5, "after warm-up"), Mark(NOW - 1.5, "after forward"))
 HOST_STORAGES = (
-    Storage(HOST, 4096, 24 * MIB, Category.OTHER, "batch (train.py:66)", "Tensor", (24, 1024, 256), "float32"),
+    Storage(HOST, 4096, 24 * MIB, Category.OTHER, named("batch (train.py:66)"), "Tensor", (24, 1024, 256), "float32"),
 )
 
 

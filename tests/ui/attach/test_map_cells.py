@@ -13,6 +13,7 @@ from gputui.ui.drawing.attach.map.cells import LIVE, runs_of_all, runs_to_scale,
 from gputui.ui.drawing.meters import ASCII
 from gputui.units import MIB
 from tests.explain.maps import BASE, pool, segment
+from tests.explain.named import named
 from tests.ui.attach.layouts import OUT, STATE, WEIGHT, drawn, release_of
 
 PRIVATE = (0, 1)
@@ -83,7 +84,7 @@ def test_every_category_has_its_own_letter_and_style():
     assert len({kind.letter for kind in LIVE.values()}) == len(Category)
     assert len({kind.role for kind in LIVE.values()}) == len(Category)
     for category, kind in LIVE.items():
-        release = release_of(segment(("live", 20)), owners=(Owner(category, "x"),))
+        release = release_of(segment(("live", 20)), owners=(Owner(category, named("x")),))
         assert to_scale(release, 3) == f"{kind.letter}──"
 
 

@@ -20,6 +20,7 @@ from gputui.ui.widgets.attach.tensor_list import TensorList
 from gputui.units import MIB
 from tests.explain.layouts import HOST_STORAGES, laid_out, with_lines
 from tests.explain.maps import BASE
+from tests.explain.named import named
 from tests.hanging import HANGS_S
 from tests.scale import sized
 from tests.ui.attach.sitting import Sitting, sitting
@@ -127,7 +128,7 @@ async def test_g_groups_tensors_of_the_same_shape_and_type():
 async def test_with_memory_history_g_also_groups_by_line_and_enter_says_the_line_and_the_keeper():
     kept = laid_out(("loss (t.py:9 in f)", X, 1), ("mat1 of AddmmBackward0", A, 8))
     (saved,) = [storage for storage in kept.storages if storage.category is A]
-    owner = replace(kept.owners[saved.address], saved_by="AddmmBackward0", kept_by="loss (t.py:9 in f)")
+    owner = replace(kept.owners[saved.address], saved_by="AddmmBackward0", kept_by=named("loss (t.py:9 in f)"))
     owned = replace(kept, owners=kept.owners | {saved.address: owner})
     async with open_tensors(moment(with_lines(owned, 9, 31))) as shown:
         await shown.press("g", "g")

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from gputui.explain.advice.situation import Situation
 from gputui.explain.advice.thresholds import KEPT_SHARE, PART_BYTES
-from gputui.explain.owners.labels import label_of
 from gputui.explain.owners.names import family
 from gputui.model.attached.finding import Finding
+from gputui.model.attached.owners import root_of
 from gputui.model.attached.tensors import Category, Keeper, Storage
 from gputui.model.weight import Weight
 from gputui.units import format_bytes
@@ -37,7 +37,7 @@ def second_model(situation: Situation) -> Finding | None:
     models: dict[str, list[Storage]] = defaultdict(list)
     for storage in layout.storages:
         if storage.category in (Category.PARAMETER, Category.BUFFER) and storage.keeper is Keeper.NONE:
-            models[label_of(storage.owner).root].append(storage)
+            models[storage.owner.root].append(storage)
     trained = _trained(layout.storages)
     for name, storages in sorted(models.items(), key=lambda model: -_bytes(model[1])):
         size_bytes = _bytes(storages)
@@ -65,8 +65,8 @@ def second_model(situation: Situation) -> Finding | None:
 
 def _path_of(storages: Sequence[Storage], twins: Sequence[Storage], twin: str) -> str:
     """The attribute that has a copy, as `stopping.best` has one of `model`: what comes before the names of `model`."""
-    names = [label_of(storage.owner).path for storage in storages]
-    parts = {label_of(storage.owner).path.removeprefix(f"{twin}.") for storage in twins}
+    names = [storage.owner.path for storage in storages]
+    parts = {storage.owner.path.removeprefix(f"{twin}.") for storage in twins}
     paths = {names[0].removesuffix(f".{part}") for part in parts} - {names[0]}
     common = [path for path in paths if all(name.startswith(f"{path}.") for name in names)]
     return max(common, key=len, default="")
@@ -98,7 +98,7 @@ def _assigned_at(situation: Situation, name: str) -> str:
 def _finding(
     name: str, model: str, count: int, storages: Sequence[Storage], parameters: Sequence[Storage], made_at: str
 ) -> Finding:
-    line, variable = label_of(storages[0].owner).place, name.partition("[")[0]
+    line, variable = storages[0].owner.place, name.partition("[")[0]
     what = "a copy" if count == 1 else f"{count} copies"
     dtypes = {storage.dtype for storage in storages} - {parameter.dtype for parameter in parameters}
     precision = f" in {next(iter(dtypes))}" if len(dtypes) == 1 else ""
@@ -122,7 +122,7 @@ def _by_model(storages: Sequence[Storage], category: Category) -> dict[str, list
     models: dict[str, list[Storage]] = defaultdict(list)
     for storage in storages:
         if storage.category is category and storage.keeper is Keeper.NONE:
-            models[label_of(storage.owner).root].append(storage)
+            models[storage.owner.root].append(storage)
     return models
 
 
@@ -131,7 +131,7 @@ def _collections(storages: Sequence[Storage]) -> dict[str, list[Storage]]:
     found: dict[str, list[Storage]] = defaultdict(list)
     for storage in storages:
         is_held = storage.category in OF_VARIABLES and storage.keeper is Keeper.NONE and not storage.saved_by
-        collection, _ = label_of(storage.owner).entry
+        collection, _ = storage.owner.entry
         if is_held and collection:
             found[family(collection)].append(storage)
     return found
@@ -146,17 +146,17 @@ def _copies(found: Shapes, of_model: Shapes, of_buffers: Shapes) -> int:
 
 def _is_surely(storages: Sequence[Storage], parameters: Sequence[Storage]) -> bool:
     """Whether the keys are names of parameters, or the shapes are too different to be alike by chance."""
-    names = (label_of(parameter.owner).path for parameter in parameters)
-    key = label_of(storages[0].owner).entry[1].strip("'\"")
+    names = (parameter.owner.path for parameter in parameters)
+    key = storages[0].owner.entry[1].strip("'\"")
     are_names = any(name == key or name.endswith(f".{key}") for name in names)
     return are_names or len(_shapes(parameters)) > 1
 
 
 def _trained(storages: tuple[Storage, ...]) -> set[str]:
     """The variables of models that have gradients or optimizer states."""
-    roots = {label_of(s.owner).root for s in storages if s.category is Category.GRADIENT}
-    states = (label_of(s.owner).state for s in storages if s.category is Category.OPTIMIZER_STATE)
-    return roots | {label_of(state.parameter).root for state in states}
+    roots = {s.owner.root for s in storages if s.category is Category.GRADIENT}
+    states = (s.owner.state for s in storages if s.category is Category.OPTIMIZER_STATE)
+    return roots | {root_of(state.parameter) for state in states}
 
 
 def _of_parameters(storages: Sequence[Storage]) -> Shapes:

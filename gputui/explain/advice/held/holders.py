@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 
 from gputui.explain.memory.need import need_of
 from gputui.explain.memory.parts import CACHE_SINCE, TENSORS_SINCE, parts_of
-from gputui.explain.owners.labels import label_of
-from gputui.explain.owners.names import UNNAMED, counted, exceptions_words, family
+from gputui.explain.owners.names import counted, exceptions_words, family
 from gputui.model.attached.analysis import Owner
 from gputui.model.attached.moment import DeviceLayout, DeviceMoment
+from gputui.model.attached.owners import NOBODY, OwnerKind, OwnerName
 from gputui.model.attached.tensors import CATEGORIES, OF_MODELS, Category, Container, Keeper
 from gputui.model.reading import value_of
 from gputui.units import format_bytes
@@ -78,7 +78,7 @@ class _Group:
     own_bytes: int = 0
     members: set[str] = field(default_factory=set)
     locals: Counter[str] = field(default_factory=Counter)
-    exceptions: set[str] = field(default_factory=set)
+    exceptions: set[OwnerName] = field(default_factory=set)
     elements: set[str] = field(default_factory=set)
 
 
@@ -153,9 +153,9 @@ def _staying(holder: Holder) -> tuple[int, int]:
     return _STAYING.index(kind) if kind in _STAYING else len(_STAYING), -holder.bytes
 
 
-def variable_of(label: str, containers: Mapping[str, Container]) -> str:
-    """The variable that a label names: `losses` for `losses[3] (train.py:23 in step)`, the largest known container."""
-    path = label_of(label).path
+def variable_of(name: OwnerName, containers: Mapping[str, Container]) -> str:
+    """The variable in an owner's name: `losses` for `losses[3] (train.py:23 in step)`, the largest known container."""
+    path = name.path
     for cut in _INDEX.finditer(path):
         if path[: cut.start()] in containers:
             return path[: cut.start()]
@@ -169,14 +169,14 @@ def _holder_of(owner: Owner, containers: Mapping[str, Container]) -> tuple[Holde
         return _keeper_of(owner)
     if category in OF_MODELS:
         return _model_of(owner, containers)
-    label = owner.kept_by or ("" if owner.saved_by else owner.name)
-    if label.startswith(UNNAMED) and category is Category.OTHER:
-        label, category = "", Category.UNATTRIBUTED
-    if label and category in (Category.ACTIVATION, Category.OTHER):
-        name = variable_of(label, containers)
+    named = owner.kept_by or (NOBODY if owner.saved_by else owner.name)
+    if named.kind is OwnerKind.UNNAMED and category is Category.OTHER:
+        named, category = NOBODY, Category.UNATTRIBUTED
+    if named and category in (Category.ACTIVATION, Category.OTHER):
+        name = variable_of(named, containers)
         return ("variable", name), name
-    if label and category is Category.UNATTRIBUTED:
-        return ("line", label), f"blocks allocated at {label}"
+    if named and category is Category.UNATTRIBUTED:
+        return ("line", named), f"blocks allocated at {named}"
     return (category.value, ""), PLAIN.get(category, category.words)
 
 
@@ -186,16 +186,15 @@ def _model_of(owner: Owner, containers: Mapping[str, Container]) -> tuple[Holder
     if models:
         return ("variable", models), models
     if owner.category is Category.OPTIMIZER_STATE:
-        name = label_of(owner.name).state.optimizer or "an optimizer"
+        name = owner.name.state.optimizer or "an optimizer"
         return (owner.category.value, name), f"the states of {name}"
-    root = label_of(owner.name).root or "a model"
+    root = owner.name.root or "a model"
     return (owner.category.value, root), f"the {CATEGORIES[owner.category].plural} of {root}"
 
 
 def _container_of_models(owner: Owner, containers: Mapping[str, Container]) -> str:
     """The list or dictionary of models that a part of a model belongs to, or of what has models and optimizers."""
-    label = label_of(owner.name)
-    path = label.state.optimizer if owner.category is Category.OPTIMIZER_STATE else label.path
+    path = owner.name.start if owner.category is Category.OPTIMIZER_STATE else owner.name.path
     paths = (path[: cut.start()] for cut in _INDEX.finditer(path))
     return next((name for name in paths if name in containers and containers[name].elements >= MODELS), "")
 
@@ -203,10 +202,10 @@ def _container_of_models(owner: Owner, containers: Mapping[str, Container]) -> s
 def _keeper_of(owner: Owner) -> tuple[HolderKey, str]:
     """The same for a block that no variable of the program leads to."""
     if owner.keeper in (Keeper.NOTEBOOK_OUTPUT, Keeper.INTERPRETER_OUTPUT):
-        name = label_of(owner.name).output[0] or owner.keeper.words
+        name = owner.name.output[0] or owner.keeper.words
         return ("variable", name), name
     if owner.keeper is Keeper.OPTIMIZER:
-        optimizer = label_of(owner.name).state.optimizer or "an optimizer"
+        optimizer = owner.name.state.optimizer or "an optimizer"
         name = f"{optimizer}, for a model that was replaced"
         return ("optimizer", name), name
     if owner.keeper is Keeper.CYCLE:
@@ -217,10 +216,10 @@ def _keeper_of(owner: Owner) -> tuple[HolderKey, str]:
 
 
 def _describe(group: _Group, owner: Owner, size_bytes: int) -> None:
-    label = label_of(owner.kept_by or owner.name)
-    group.place = group.place or label.place
-    if label.path.startswith(f"{group.name}["):
-        group.elements.add(label.path[len(group.name) + 1 : label.path.find("]", len(group.name))])
+    name = owner.kept_by or owner.name
+    group.place = group.place or name.place
+    if name.path.startswith(f"{group.name}["):
+        group.elements.add(name.path[len(group.name) + 1 : name.path.find("]", len(group.name))])
     if owner.saved_by:
         group.operations[owner.saved_by] += 1
         group.members.add(owner.kept_by)
@@ -229,8 +228,8 @@ def _describe(group: _Group, owner: Owner, size_bytes: int) -> None:
     if owner.keeper is Keeper.CYCLE:
         group.locals[owner.name] += size_bytes
     elif owner.keeper not in (Keeper.NONE, Keeper.OPTIMIZER, *_NAMED_BY_OWNER):
-        group.locals[f"{label.path} ({label.place})"] += size_bytes
-        group.exceptions.add(label.exception)
+        group.locals[str(name.without_exception())] += size_bytes
+        group.exceptions.add(name)
 
 
 def _holder(key: HolderKey, group: _Group, containers: Mapping[str, Container]) -> Holder:

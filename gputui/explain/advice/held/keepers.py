@@ -10,10 +10,11 @@ from dataclasses import replace
 from gputui.explain.advice.situation import Situation
 from gputui.explain.advice.thresholds import PART_BYTES, TIGHT_SHARE
 from gputui.explain.memory.collection import Collection, collection_of
-from gputui.explain.owners.labels import Label, label_of
 from gputui.explain.owners.names import counted, exceptions_words, family, listed
 from gputui.model.attached.analysis import Blocker
 from gputui.model.attached.finding import Finding
+from gputui.model.attached.owners import OwnerName
+from gputui.model.attached.target import CycleMaker
 from gputui.model.attached.tensors import Category, Keeper
 from gputui.model.weight import Weight
 from gputui.units import format_bytes
@@ -44,11 +45,14 @@ IN_LIST = (
 )
 FORGET_OUTPUTS = "get_ipython().displayhook.flush(); get_ipython().user_ns_hidden.update(_='', __='', ___='')"
 
-CYCLE_OF = "A cycle of "
-_LINE = re.compile(r" \(([^()]*:\d+)\)")
-_IMPORT = "an import, "
-_FRAME = re.compile(r"(?:the frame|a variable) of (\w+)(?:\(\))?(?: \([^()]*\))?")
-_FUNCTION = re.compile(r"(\w+) \([^()]*:\d+\)")
+BREAKS = {
+    CycleMaker.FUNCTION: "let {}() use its argument, or weakref.ref(self), instead of self",
+    CycleMaker.IMPORT: "import at the top of the program what was imported while {}() ran, and call gc.collect() there:"
+    " the first optimizer imports torch._dynamo, which leaves the frames of its callers in a cycle",
+    CycleMaker.FRAME: "delete the variable of {}() that holds the exception (del), best in a finally block",
+    CycleMaker.OBJECTS: "make one of the references a weakref.ref, or set it to None before you let the object go",
+}
+"""How to make no such cycle, by what makes it, with the name of the function."""
 _VARIABLE = re.compile(r"[\w.]+")
 
 
@@ -64,12 +68,12 @@ def kept_by_exception(situation: Situation) -> Finding | None:
     blockers = [blocker for blocker in _kept(situation, EXCEPTIONS) if blocker.block.address not in collected]
     if not blockers:
         return None
-    locals_ = [label for blocker in blockers if (label := label_of(blocker.owner.name)).place]
-    exceptions = list(dict.fromkeys(label.exception for label in locals_))
-    functions = dict.fromkeys(f"{label.function[1]}()" for label in locals_)
+    locals_ = [blocker.owner.name for blocker in blockers if blocker.owner.name.place]
+    exceptions = {name.exception for name in locals_}
+    functions = dict.fromkeys(f"{name.function[1]}()" for name in locals_)
     statistics = situation.device.statistics
     is_missed = bool(statistics.num_ooms) and _bytes(blockers) > TIGHT_SHARE * statistics.allocated_bytes
-    which = exceptions_words(exceptions) or counted(len(exceptions), "exception")
+    which = exceptions_words(locals_) or counted(len(exceptions), "exception")
     keeps = f"{which[0].upper()}{which[1:]} {'keeps' if len(exceptions) == 1 else 'keep'}"
     return _finding(
         f"{keeps if exceptions else 'An exception keeps'} the locals of {listed(functions) or 'functions'}:",
@@ -79,10 +83,10 @@ def kept_by_exception(situation: Situation) -> Finding | None:
     )
 
 
-def _forget_exception(keeper: Keeper, locals_: Sequence[Label]) -> str:
+def _forget_exception(keeper: Keeper, locals_: Sequence[OwnerName]) -> str:
     """What frees the locals; where one variable holds the exceptions, with its name."""
-    holders = {label.holder for label in locals_}
-    lists = {label.collection_of_holder for label in locals_}
+    holders = {name.holder for name in locals_}
+    lists = {name.collection_of_holder for name in locals_}
     of_list = lists.pop() if len(lists) == 1 else ""
     if keeper is Keeper.EXCEPTION and of_list and len(holders) > 1:
         return IN_LIST.format(of_list)
@@ -100,7 +104,7 @@ def kept_by_output(situation: Situation) -> Finding | None:
     blockers = _kept(situation, (Keeper.NOTEBOOK_OUTPUT, Keeper.INTERPRETER_OUTPUT))
     if not blockers:
         return None
-    outputs = dict(label_of(blocker.owner.name).output for blocker in blockers)
+    outputs = dict(blocker.owner.name.output for blocker in blockers)
     outputs.pop("", None)
     cure = CURES.get(blockers[0].owner.keeper)
     if cure is None:
@@ -123,7 +127,7 @@ def kept_by_optimizer(situation: Situation) -> Finding | None:
     old = [blocker.owner for blocker in blockers if blocker.owner.category is Category.PARAMETER]
     if not old or not all((owner.shape, owner.dtype) in new for owner in old):
         return None  # parameters of modules that were not found
-    names = dict.fromkeys(label_of(owner.name).state.optimizer or owner.name for owner in old)
+    names = dict.fromkeys(owner.name.state.optimizer or owner.name for owner in old)
     title = f"{listed(names)} {'keeps' if len(names) == 1 else 'keep'} the parameters of a model that was replaced:"
     return _finding(title, blockers, CURES[Keeper.OPTIMIZER])
 
@@ -134,13 +138,15 @@ def kept_by_cycle(situation: Situation) -> Finding | None:
     blockers = _kept(situation, (Keeper.CYCLE,)) if collection is None else _at(situation, collection.addresses)
     if not blockers:
         return None
-    remedy = _break_cycle(blockers[0].owner.name if collection is None else collection.groups[0].cycles.closed_by)
-    finding = _finding("Only reference cycles keep", blockers, remedy, Weight.PROBLEM)
     if collection is None:
+        told = blockers[0].owner.name  # of a cycle: what is in it, who makes it, the name of the function
+        remedy = _break_cycle(CycleMaker(told.of), told.part)
+        finding = _finding("Only reference cycles keep", blockers, remedy, Weight.PROBLEM)
         about = format_bytes(finding.bytes)
-        closed_by = _LINE.sub(r" at \1", blockers[0].owner.name.removeprefix(CYCLE_OF))
-        title = f"gc.collect() would free about {about}, which only reference cycles keep. They are of {closed_by}."
+        title = f"gc.collect() would free about {about}, which only reference cycles keep. They are of {told.start}."
         return replace(finding, title=title)
+    cycles = collection.groups[0].cycles
+    finding = _finding("", blockers, _break_cycle(cycles.maker, cycles.function), Weight.PROBLEM)
     evidence = tuple(f"{group.words}: {format_bytes(group.bytes)}." for group in collection.groups[:EVIDENCE])
     title = f"gc.collect() would free {collection.words}."
     return replace(finding, title=title, evidence=evidence, bytes=collection.freed_bytes)
@@ -182,21 +188,9 @@ def gradient_buckets(situation: Situation) -> Finding | None:
     )
 
 
-def _break_cycle(closed_by: str) -> str:
+def _break_cycle(maker: CycleMaker, function: str) -> str:
     """How to let go what the cycle keeps now, and how to make none."""
-    frame = _FRAME.search(closed_by)
-    function = _FUNCTION.search(_FRAME.sub("", closed_by))
-    if function:
-        cure = f"let {function[1]}() use its argument, or weakref.ref(self), instead of self"
-    elif frame and _IMPORT in closed_by:
-        cure = (
-            f"import at the top of the program what was imported while {frame[1]}() ran, and call gc.collect() there:"
-            " the first optimizer imports torch._dynamo, which leaves the frames of its callers in a cycle"
-        )
-    elif frame:
-        cure = f"delete the variable of {frame[1]}() that holds the exception (del), best in a finally block"
-    else:
-        cure = "make one of the references a weakref.ref, or set it to None before you let the object go"
+    cure = BREAKS[maker].format(function)
     return f"The action x runs gc.collect() now. So that it is not needed, {cure}."
 
 
@@ -245,7 +239,7 @@ def _what(blocker: Blocker) -> str:
     owner = blocker.owner
     if owner.keeper is Keeper.CYCLE:
         return owner.name.rstrip(".")
-    line = label_of(owner.name).place
+    line = owner.name.place
     if owner.saved_by and not line:
         return "Saved for a backward pass"
     return f"{family(owner.name)} ({line})" if line else family(owner.name)

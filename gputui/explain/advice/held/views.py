@@ -7,7 +7,6 @@ from collections import defaultdict
 from gputui.explain.advice.held.holders import variable_of
 from gputui.explain.advice.situation import Situation
 from gputui.explain.advice.thresholds import KEPT_SHARE, PART_BYTES
-from gputui.explain.owners.labels import label_of
 from gputui.explain.owners.names import counted, singular
 from gputui.model.attached.finding import Finding
 from gputui.model.attached.tensors import Category, Keeper, Storage
@@ -36,7 +35,7 @@ def small_views(situation: Situation) -> Finding | None:
     if hidden_bytes < max(PART_BYTES, KEPT_SHARE * layout.statistics.allocated_bytes):
         return None
     container = by_name.get(name)
-    line = (container.grown_at or container.where) if container else label_of(storages[0].owner).place
+    line = (container.grown_at or container.where) if container else storages[0].owner.place
     kept_bytes = sum(storage.size_bytes for storage in storages)
     element = singular(name) if container else name
     has_graph = any(storage.category is Category.ACTIVATION for storage in storages)

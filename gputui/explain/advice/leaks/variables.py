@@ -14,7 +14,7 @@ from itertools import pairwise
 from gputui.explain.advice.leaks.growing import GrowingVariable, Kept
 from gputui.explain.advice.leaks.thresholds import GROWTH_BYTES, GROWTH_TENSORS, LOOKS, LOOKS_OF_VARIABLES, NODE_BYTES
 from gputui.explain.advice.situation import Seen, category_bytes
-from gputui.explain.owners.labels import label_of
+from gputui.model.attached.owners import NOBODY, OwnerName
 from gputui.model.attached.tensors import (
     COMES_AND_GOES,
     HOST,
@@ -48,8 +48,8 @@ def in_one_look(look: Seen, name: str, device: int) -> GrowingVariable | None:
     here = [storage for storage in _inventory(look).storages if storage.device == device]
     own, saved = _split(here, (f"{name}[",))
     by_itself = [storage for storage in here if storage.keeper is Keeper.NONE]
-    saved += [storage for storage in by_itself if label_of(storage.kept_by).path == name]
-    own += [s for s in by_itself if label_of(s.owner).path == name and label_of(s.kept_by).path != name]
+    saved += [storage for storage in by_itself if storage.kept_by.path == name]
+    own += [s for s in by_itself if s.owner.path == name and s.kept_by.path != name]
     return _growing_variable(name, 0, own + saved, (look, look), device) if own or saved else None
 
 
@@ -209,10 +209,9 @@ def _split(storages: Iterable[Storage], prefixes: tuple[str, ...]) -> tuple[list
     return own, saved
 
 
-def _path(name: str, keeper: Keeper) -> str:
+def _path(name: OwnerName, keeper: Keeper) -> str:
     """The name by which a variable leads to a tensor; it is that of the exception for a local that one keeps."""
-    label = label_of(name)
-    return label.path if keeper is Keeper.NONE else label.holder
+    return name.path if keeper is Keeper.NONE else name.holder
 
 
 def _key(path: str, prefixes: tuple[str, ...]) -> str:
@@ -283,10 +282,10 @@ def _growing_variable(
 ) -> GrowingVariable:
     saved = [storage for storage in storages if storage.kept_by]
     own = [storage for storage in storages if not storage.kept_by]
-    label = next((s.kept_by for s in saved), "") or own[0].owner
+    name_of_one = next((s.kept_by for s in saved), None) or own[0].owner
     return GrowingVariable(
         name=name,
-        place=label_of(label).place,
+        place=name_of_one.place,
         first=looks[0],
         last=looks[1],
         kept=Kept(
@@ -310,8 +309,7 @@ def _by_variable(storages: Iterable[Storage], device: int) -> dict[str, list[Sto
             continue
         if storage.keeper is not Keeper.NONE:
             continue
-        label = storage.kept_by or ("" if storage.saved_by else storage.owner)
-        name = label_of(label).path
+        name = (storage.kept_by or (NOBODY if storage.saved_by else storage.owner)).path
         if name and ("[" not in name or name.endswith("']")) and " " not in name:
             by_variable[name].append(storage)
     return by_variable

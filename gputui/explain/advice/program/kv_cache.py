@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from gputui.explain.advice.situation import Situation
 from gputui.explain.advice.thresholds import PART_BYTES
-from gputui.explain.owners.labels import label_of
 from gputui.explain.owners.names import counted, family, listed
 from gputui.explain.serving.words import cache_words
 from gputui.model.attached.finding import Finding
@@ -92,7 +91,7 @@ def _by_cache(storages: list[Storage]) -> dict[str, dict[str, list[Storage]]]:
     """The tensors by the name of their cache and the number of their layer, the last number in the name."""
     caches: dict[str, dict[str, list[Storage]]] = {}
     for storage in storages:
-        name = _TUPLE.sub("", label_of(storage.owner).path)
+        name = _TUPLE.sub("", storage.owner.path)
         layer = next(reversed(list(_NUMBER.finditer(name))), None)
         cache = _KEYS_OR_VALUES.sub("", name[: layer.start()] if layer else name)
         caches.setdefault(cache, {}).setdefault(layer[0] if layer else "", []).append(storage)
@@ -121,7 +120,7 @@ def _size_of(storage: Storage) -> _Size | None:
     if len(shape) < _OF_KEYS_AND_VALUES:
         return _Size(shape[0], 1, 0, key_bytes)
     sequences, *tokens_and_heads, _ = shape
-    if _OF_TRANSFORMERS.search(label_of(storage.owner).path):
+    if _OF_TRANSFORMERS.search(storage.owner.path):
         return _Size(tokens_and_heads[1], sequences, 0, key_bytes)
     tokens = max(tokens_and_heads)
     if sequences > tokens:

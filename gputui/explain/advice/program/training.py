@@ -22,10 +22,10 @@ from gputui.explain.advice.thresholds import (
     UNUSED_GRAPH_BYTES,
     UNUSED_GRAPH_SPAN_S,
 )
-from gputui.explain.owners.labels import label_of
 from gputui.explain.owners.names import listed
 from gputui.model.attached.finding import Finding
 from gputui.model.attached.moment import DeviceLayout
+from gputui.model.attached.owners import root_of
 from gputui.model.attached.tensors import Category
 from gputui.model.reading import Absent, value_of
 from gputui.model.weight import Weight
@@ -47,7 +47,7 @@ def kept_gradients(situation: Situation) -> Finding | None:
     layout = max(forwards, key=lambda look: category_bytes(look.layout, Category.ACTIVATION)).layout
     if least < GRADIENT_SHARE * layout.statistics.allocated_bytes:
         return None
-    roots = dict.fromkeys(label_of(s.owner).root for s in layout.storages if s.category is Category.GRADIENT)
+    roots = dict.fromkeys(s.owner.root for s in layout.storages if s.category is Category.GRADIENT)
     of_model = f" of {listed(roots)}" if roots else ""
     optimizer = _optimizer_of(layout, roots)
     evidence = (
@@ -68,8 +68,8 @@ def kept_gradients(situation: Situation) -> Finding | None:
 
 def _optimizer_of(layout: DeviceLayout, models: Collection[str]) -> str:
     """The variable of the optimizer that has states for one of these models; "optimizer" if none is known."""
-    states = (label_of(s.owner).state for s in layout.storages if s.category is Category.OPTIMIZER_STATE)
-    return next((state.optimizer for state in states if label_of(state.parameter).root in models), "optimizer")
+    states = (s.owner.state for s in layout.storages if s.category is Category.OPTIMIZER_STATE)
+    return next((state.optimizer for state in states if root_of(state.parameter) in models), "optimizer")
 
 
 def _left_gradients(situation: Situation) -> Finding | None:
@@ -78,7 +78,7 @@ def _left_gradients(situation: Situation) -> Finding | None:
     left = category_bytes(layout, Category.GRADIENT) if layout else 0
     if layout is None or left < max(PART_BYTES, GRADIENT_SHARE * layout.statistics.allocated_bytes):
         return None
-    roots = list(dict.fromkeys(label_of(s.owner).root for s in layout.storages if s.category is Category.GRADIENT))
+    roots = list(dict.fromkeys(s.owner.root for s in layout.storages if s.category is Category.GRADIENT))
     models = listed(roots)
     return Finding(
         weight=Weight.ADVICE,
@@ -196,7 +196,7 @@ def _states(layout: DeviceLayout) -> tuple[Counter[str], Counter[str]]:
     for storage in layout.storages:
         if storage.category is not Category.OPTIMIZER_STATE or storage.dtype != "float32" or not storage.shape:
             continue
-        slot = label_of(storage.owner).state.slot
+        slot = storage.owner.state.slot
         if slot:
             sizes[slot] += storage.size_bytes
             elements[slot] += prod(storage.shape)

@@ -169,16 +169,15 @@ def _states(step: Step, operations: Operations, blocks_of: Sequence[int]) -> tup
     """An optimizer goes through the parameters, which were made in the order of their addresses."""
     owners = [step.naming.owners.get(block) for block in blocks_of]
     parameters = {
-        owner.name: operations.addresses[number]
+        str(owner.name): operations.addresses[number]
         for number, owner in enumerate(owners)
         if owner is not None and owner.category is Category.PARAMETER
     }
     made: list[tuple[int, str, int]] = []
     for number, owner in enumerate(owners):
         if owner is not None and owner.category is Category.OPTIMIZER_STATE:
-            named = _STATE.search(owner.name)
-            parameter, name = (named["parameter"], named["name"]) if named else ("", "")
-            made.append((parameters.get(parameter, operations.addresses[number]), name, number))
+            state = owner.name.state
+            made.append((parameters.get(state.parameter, operations.addresses[number]), state.slot, number))
     return tuple(number for _, _, number in sorted(made))
 
 

@@ -8,6 +8,7 @@ from typing import Any, Union
 
 from gputui.model.attached.allocator import AllocatorStatistics
 from gputui.model.attached.moment import Surroundings
+from gputui.model.attached.owners import OwnerName
 from gputui.model.attached.target import ActionResult, Garbage, Greeting, Mark, Statistics
 from gputui.model.attached.trace import RecordedTraces
 from gputui.model.reading import Absent, AbsentKind
@@ -57,6 +58,8 @@ def plain(value: object) -> Any:  # noqa: ANN401 - any JSON value
         return {"absent": value.reason} | ({} if value.kind is AbsentKind.FAILED else {"kind": value.kind.value})
     if is_record(value):
         return {name: plain(getattr(value, name)) for name in field_names(value)}
+    if isinstance(value, OwnerName):
+        return list(value.facts)
     if isinstance(value, (tuple, list)):
         return [plain(item) for item in value]
     return value.value if isinstance(value, Enum) else value

@@ -15,6 +15,7 @@ from gputui.model.attached.tensors import Storage
 from gputui.protocol.allocator_settings import WITH_OLDER_FIRST, large_page_bytes, parse_settings
 from gputui.sources.files.torch_snapshot.fields import Entry, FormatError, entries, fail, integer, pool_id, text
 from gputui.sources.files.torch_snapshot.frames import Frames, owner_in, site_of
+from gputui.sources.probe.earlier_owners import owner_of_text
 
 STATES = {
     "active_allocated": BlockState.ACTIVE_ALLOCATED,
@@ -83,7 +84,7 @@ class MapReader:
         if owner is not None:
             stack = stack[1:]
             category, name = owner
-            self.storages.append(Storage(device, address, requested_bytes, category, name, "", (), ""))
+            self.storages.append(Storage(device, address, requested_bytes, category, owner_of_text(name), "", (), ""))
         return Block(address, size_bytes, requested_bytes, state, site_of(stack))
 
 
