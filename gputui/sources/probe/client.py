@@ -28,9 +28,10 @@ from gputui.model.attached.target import (
 )
 from gputui.model.attached.trace import RecordedTraces
 from gputui.protocol import frames
-from gputui.sources.probe.decode import DecodeError, decode, printable
+from gputui.sources.probe.decode import DecodeError, decode
 from gputui.sources.probe.exit_reason import exit_reason
 from gputui.sources.probe.messages import message_of
+from gputui.sources.procfs_formats import printable
 
 M = TypeVar("M", Greeting, Statistics, Look, Mark, ActionResult, RecordedTraces)
 

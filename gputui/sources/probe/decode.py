@@ -16,6 +16,7 @@ from typing import Any, NoReturn, TypeVar, Union, cast, get_args, get_origin, ge
 from gputui.model.attached.owners import OwnerName
 from gputui.model.reading import Absent, AbsentKind, Problem
 from gputui.sources.probe.earlier_owners import owner_of_text
+from gputui.sources.procfs_formats import printable
 
 MAX_TEXT = 4096
 MAX_ITEMS = 4_000_000
@@ -35,11 +36,6 @@ def decode(cls: type[T], value: object) -> T:
     """`value`, as JSON gave it, as an instance of the dataclass or named tuple `cls`; raises DecodeError."""
     kind: Any = cls
     return cast("T", _decoder(kind)(value))
-
-
-def printable(text: str) -> str:
-    """`text` without control characters, cut to `MAX_TEXT`."""
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text[:MAX_TEXT])
 
 
 def is_record(kind: Any) -> bool:  # noqa: ANN401
@@ -91,7 +87,7 @@ def _float(value: object) -> float:
 def _text(value: object) -> str:
     if type(value) is not str:
         _fail("a text", value)
-    return value if value.isprintable() and len(value) <= MAX_TEXT else printable(value)
+    return value if value.isprintable() and len(value) <= MAX_TEXT else printable(value[:MAX_TEXT])[:MAX_TEXT]
 
 
 def _truth(value: object) -> bool:

@@ -12,8 +12,8 @@ from gputui.model.nodes import can_be_node
 from gputui.protocol import frames
 from gputui.protocol.relaying import FAILED, GONE, NO_PROBE, NOTE, READY, RELAY, YES
 from gputui.sources.probe.client import ProbeClient, ProbeError
-from gputui.sources.probe.decode import printable
 from gputui.sources.probe.listing import CannotAttachError
+from gputui.sources.procfs_formats import printable
 from gputui.sources.ssh import Ssh
 
 _MAGIC = frames.header(0)[:4]

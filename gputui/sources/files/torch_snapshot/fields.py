@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from gputui.sources.probe.decode import printable
+from gputui.sources.probe.decode import MAX_TEXT
+from gputui.sources.procfs_formats import printable
 
 LARGEST = 2**63 - 1
 """Larger numbers are neither addresses nor sizes, and do not fit into a column of a trace."""
@@ -42,7 +43,7 @@ def text(entry: Entry, key: str, default: str = "") -> str:
     value = entry.get(key, default)
     if type(value) is not str:
         fail(key, value)
-    return printable(value)
+    return printable(value[:MAX_TEXT])
 
 
 def entries(entry: Entry, key: str) -> list[Entry]:

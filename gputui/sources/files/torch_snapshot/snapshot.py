@@ -25,7 +25,7 @@ from gputui.sources.files.torch_snapshot.frames import Frames
 from gputui.sources.files.torch_snapshot.segments import MapReader, statistics_of
 from gputui.sources.files.torch_snapshot.traces import failure_in, traces_of
 from gputui.sources.files.torch_snapshot.unpickle import PickleError, Progress, unpickle
-from gputui.sources.probe.decode import printable
+from gputui.sources.procfs_formats import printable
 
 NOT_IN_FILE = Absent("PyTorch's snapshots do not hold it")
 WITHOUT_NAMES = (
