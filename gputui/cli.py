@@ -37,30 +37,39 @@ class Command(NamedTuple):
         return run
 
 
-MONITOR = Command("", "the monitor", "monitor")
+MONITOR = Command("", "the monitor", "machine.monitor")
 COMMANDS = (
     Command("attach", "look inside a running training process", "attach.attach"),
-    Command("open", "show what a file holds: a recording, or a snapshot of PyTorch's", "open"),
-    Command("replay", "another name of open", "open"),
-    Command("step", "record a step of training, and show who holds the memory at its peak", "step"),
-    Command("snapshot", "save a process's memory as a file for PyTorch's viewer", "snapshot", needs_settings=False),
-    Command("black-box", "list what was kept of out-of-memory errors", "black_box", needs_settings=False),
+    Command("open", "show what a file holds: a recording, or a snapshot of PyTorch's", "files.open"),
+    Command("replay", "another name of open", "files.open"),
+    Command("step", "record a step of training, and show who holds the memory at its peak", "attach.step"),
+    Command(
+        "snapshot", "save a process's memory as a file for PyTorch's viewer", "attach.snapshot", needs_settings=False
+    ),
+    Command("black-box", "list what was kept of out-of-memory errors", "files.black_box", needs_settings=False),
     Command(
         "whatif",
         "what a trace would have taken under other settings, or with another batch",
-        "whatif",
+        "forecast.whatif",
         needs_settings=False,
     ),
-    Command("check", "what a step will need of a GPU, told without one: for CI", "check", needs_settings=False),
-    Command("run", "run a program so that gputui can attach to it", "run", needs_settings=False, becomes_another=True),
-    Command("record", "keep days of this machine in a file", "record", needs_settings=False),
-    Command("report", "who used the GPUs, and what was wrong", "report", needs_settings=False),
-    Command("watch", "wait until something is wrong with this machine", "watch"),
     Command(
-        "export", "serve a page for Prometheus: GPUs, processes, PyTorch's allocators", "export", needs_settings=False
+        "check", "what a step will need of a GPU, told without one: for CI", "forecast.check", needs_settings=False
     ),
-    Command("fleet", "the GPUs of many machines, through ssh or from a Prometheus", "fleet"),
-    Command("relay", "not for people: what attach NODE:PID runs on that machine", "relay", needs_settings=False),
+    Command(
+        "run", "run a program so that gputui can attach to it", "reach.run", needs_settings=False, becomes_another=True
+    ),
+    Command("record", "keep days of this machine in a file", "machine.record", needs_settings=False),
+    Command("report", "who used the GPUs, and what was wrong", "machine.report", needs_settings=False),
+    Command("watch", "wait until something is wrong with this machine", "machine.watch"),
+    Command(
+        "export",
+        "serve a page for Prometheus: GPUs, processes, PyTorch's allocators",
+        "nodes.export",
+        needs_settings=False,
+    ),
+    Command("fleet", "the GPUs of many machines, through ssh or from a Prometheus", "nodes.fleet"),
+    Command("relay", "not for people: what attach NODE:PID runs on that machine", "reach.relay", needs_settings=False),
     Command("doctor", "check what works on this machine, and how to fix the rest", "doctor", needs_settings=False),
 )
 

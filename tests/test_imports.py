@@ -16,7 +16,7 @@ def show_first_frame(snapshot, settings, appearance):
     assert snapshot.devices.devices
     raise SystemExit
 gputui.ui.backend.first_frame.show_first_frame = show_first_frame
-from gputui.commands import monitor
+from gputui.commands.machine import monitor
 monitor.fit_terminal = lambda settings: settings
 try:
     monitor.open_monitor(gputui.cli.load_settings())

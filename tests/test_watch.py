@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import pytest
 
 from gputui.cli import main
-from gputui.commands.watch import wait
+from gputui.commands.machine.watch import wait
 from gputui.model.machine.device import Lost
 from gputui.model.machine.snapshot import Snapshot
 from tests.conftest import FakeGpus

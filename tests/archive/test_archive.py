@@ -18,7 +18,7 @@ from gputui.archive.report import Report, past, report
 from gputui.archive.shares import device_times
 from gputui.archive.store import DETAILED_S, KEPT_S, Archive, open_to_read
 from gputui.cli import main
-from gputui.commands.record import keep
+from gputui.commands.machine.record import keep
 from gputui.errors import GputuiError
 from gputui.explain.machine.watch import Watch
 from gputui.model.history import History

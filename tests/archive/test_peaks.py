@@ -8,7 +8,7 @@ import pytest
 
 from gputui.archive.report import report
 from gputui.archive.store import Archive, open_to_read
-from gputui.commands.record import Peaks, keep
+from gputui.commands.machine.record import Peaks, keep
 from gputui.model.machine.device import DeviceLook, DeviceUse
 from gputui.model.machine.process import Identity
 from gputui.model.machine.snapshot import Snapshot

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from gputui.explain.answer.answers import Answer, Answers
 from gputui.explain.memory.parts import OUTER, parts_of
-from gputui.model.attached.finding import Finding
+from gputui.model.attached.analysis import Finding
 from gputui.model.attached.moment import TargetMoment
 from gputui.model.attached.timeline import Timeline
 from gputui.model.machine.snapshot import Snapshot

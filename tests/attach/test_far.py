@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from gputui.commands.where import There
+from gputui.commands.reach.where import There
 from gputui.model.attached.target import DisconnectKind
 from gputui.protocol import frames
 from gputui.sources.probe.client import ProbeError

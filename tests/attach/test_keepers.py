@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gputui.explain.advice import findings
-from gputui.model.attached.finding import Finding
+from gputui.model.attached.analysis import Finding
 from gputui.model.attached.moment import TargetMoment
 from gputui.model.attached.timeline import Timeline
 from gputui.model.machine.snapshot import Snapshot

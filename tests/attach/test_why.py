@@ -15,8 +15,7 @@ from gputui.explain.advice.program import training
 from gputui.explain.advice.situation import saved_bytes
 from gputui.explain.advice.thresholds import FORWARD_BYTES, FORWARD_LOOKS
 from gputui.explain.moment.probe_state import ProbeState, layouts_of, moment_of
-from gputui.model.attached.analysis import DriverFacts
-from gputui.model.attached.finding import Finding
+from gputui.model.attached.analysis import DriverFacts, Finding
 from gputui.model.attached.moment import HostMoment, TargetMoment
 from gputui.model.attached.timeline import Timeline
 from gputui.model.machine.snapshot import Snapshot

@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from gputui import environment
-from gputui.commands.black_box import run as run_listing
+from gputui.commands.files.black_box import run as run_listing
 from gputui.errors import GputuiError
 from gputui.model.attached.target import DisconnectKind
 from gputui.model.attached.tensors import Category, Container

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gputui.commands import whatif
+from gputui.commands.forecast import whatif
 from gputui.explain.whatif.advice import DEFAULT_EXPANDABLE
 from gputui.explain.whatif.cases import Known, answer, unchanged
 from gputui.explain.whatif.replay.recorded import recorded_of

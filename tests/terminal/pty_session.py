@@ -45,7 +45,7 @@ def read_if_there(path: Path) -> str:
 
 
 GPUTUI = f"{shlex.quote(sys.executable)} -m gputui"
-IMPORTED = ("gputui.cli", "gputui.commands.monitor", "gputui.commands.attach.attach", "gputui.ui.app")
+IMPORTED = ("gputui.cli", "gputui.commands.machine.monitor", "gputui.commands.attach.attach", "gputui.ui.app")
 READ_AT_THE_START = ("LANG", "LC_", "LD_PRELOAD", "PYTHON")
 """How variables begin that an interpreter reads once."""
 

@@ -1,1 +1,1 @@
-"""`gputui attach`: puts a probe into processes, shows what it tells, and takes it out again."""
+"""Inside running processes: the attach screens, lines and documents, recorded steps, maps for PyTorch's viewer."""

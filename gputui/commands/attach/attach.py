@@ -10,11 +10,11 @@ from selectors import EVENT_READ, DefaultSelector
 
 from gputui.commands.attach import lines as text
 from gputui.commands.attach.follow import follow_in_documents, follow_in_lines
-from gputui.commands.monitor import is_on_a_terminal, open_monitor
+from gputui.commands.machine.monitor import is_on_a_terminal, open_monitor
 from gputui.commands.parser import Parser, pid_of
 from gputui.commands.printed.attach import report
-from gputui.commands.probes import ONCE_WAITS_S, end_probes
-from gputui.commands.where import Here, where_of
+from gputui.commands.reach.probes import ONCE_WAITS_S, end_probes
+from gputui.commands.reach.where import Here, where_of
 from gputui.errors import GputuiError, UsageError
 from gputui.explain.documents.attach import attach_document
 from gputui.inject.process.process_facts import workers_of

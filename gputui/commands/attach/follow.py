@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from time import monotonic
 
 from gputui.commands.attach import lines as text
-from gputui.commands.where import Here
+from gputui.commands.reach.where import Here
 from gputui.explain.documents.attach import attach_document
 from gputui.explain.moment.disconnects import sentence
 from gputui.model.attached.moment import TargetMoment

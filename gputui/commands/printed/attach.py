@@ -21,8 +21,7 @@ from gputui.explain.owners.owners import block_bytes, storage_bytes
 from gputui.explain.serving.words import notes_of
 from gputui.explain.step.step import step_of
 from gputui.explain.whatif.advice import Replayed, replayed_of, with_outcomes
-from gputui.model.attached.analysis import Owner
-from gputui.model.attached.finding import Finding
+from gputui.model.attached.analysis import Finding, Owner
 from gputui.model.attached.moment import DeviceMoment, OpenedFile, TargetMoment
 from gputui.model.attached.tensors import HOST, NAMELESS, Category
 from gputui.model.machine.programs import program_of

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from gputui.archive import store
 from gputui.archive.report import report
-from gputui.commands.record import EVERY_S, keep
+from gputui.commands.machine.record import EVERY_S, keep
 from gputui.model.machine.snapshot import Snapshot
 from tests.archive.test_archive import held, look
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from gputui.commands.monitor import feeds_or_demo
+from gputui.commands.machine.monitor import feeds_or_demo
 from gputui.settings import Settings
 from gputui.sources.demo.scenario import FINETUNE, RANKS
 from gputui.sources.demo_machine import DemoMachine

@@ -10,7 +10,7 @@ from threading import Event
 from gputui.archive.place import SHARED
 from gputui.archive.shares import Allocated, device_times
 from gputui.archive.store import Archive, file_to_write
-from gputui.commands.looks import INTERVAL_S, looks
+from gputui.commands.machine.looks import INTERVAL_S, looks
 from gputui.commands.parser import Parser
 from gputui.errors import GputuiError
 from gputui.model.machine.snapshot import Snapshot

@@ -10,7 +10,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterable
 from threading import Event
 
-from gputui.commands.looks import INTERVAL_S, looks
+from gputui.commands.machine.looks import INTERVAL_S, looks
 from gputui.commands.parser import Parser, duration_of
 from gputui.errors import UsageError, did_you_mean
 from gputui.explain.machine.rules import RULES

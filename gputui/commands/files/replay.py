@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gputui.commands.attach import lines as text
-from gputui.commands.monitor import fit_terminal, show
+from gputui.commands.machine.monitor import fit_terminal, show
 from gputui.output import narrate, put
 from gputui.settings import Settings
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from gputui.commands import replay
-from gputui.commands.monitor import fit_terminal, is_on_a_terminal, show
+from gputui.commands.files import replay
+from gputui.commands.machine.monitor import fit_terminal, is_on_a_terminal, show
 from gputui.commands.parser import Parser
 from gputui.commands.printed.attach import report
 from gputui.commands.progress import reading

@@ -9,7 +9,7 @@ from threading import Event, Thread
 
 from gputui import __version__
 from gputui.commands.parser import Parser, pid_of
-from gputui.commands.probes import ONCE_WAITS_S, program_without_probe
+from gputui.commands.reach.probes import ONCE_WAITS_S, program_without_probe
 from gputui.errors import GputuiError
 from gputui.protocol import frames
 from gputui.protocol.relaying import FAILED, GONE, NEVER, NO, NO_PROBE, NOTE, READY, RELAY, YES

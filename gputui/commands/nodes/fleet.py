@@ -129,7 +129,7 @@ def _machine(asked: Asked, interval_s: float, *, is_demo: bool) -> Machine:
 
 def _open_screen(asked: Asked, settings: Settings, *, is_demo: bool) -> int:
     """Show it until the user quits; returns the exit status."""
-    from gputui.commands.monitor import fit_terminal
+    from gputui.commands.machine.monitor import fit_terminal
 
     settings = fit_terminal(settings, "gputui fleet --once")
     machine = _machine(asked, settings.interval_s, is_demo=is_demo)  # it is asked while the rest is imported

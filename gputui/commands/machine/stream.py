@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from threading import Event
 
-from gputui.commands.looks import looks
+from gputui.commands.machine.looks import looks
 from gputui.once.allocators import Probes
 from gputui.once.document import document
 from gputui.output import put

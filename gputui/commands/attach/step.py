@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gputui.commands.monitor import is_on_a_terminal, open_monitor
+from gputui.commands.attach.snapshot import check_path, save
+from gputui.commands.machine.monitor import is_on_a_terminal, open_monitor
 from gputui.commands.parser import Parser, pid_of
 from gputui.commands.printed.step import step_report
-from gputui.commands.probes import attached
-from gputui.commands.snapshot import check_path, save
+from gputui.commands.reach.probes import attached
 from gputui.errors import GputuiError, UsageError
 from gputui.explain.documents.memory_viz import step_file
 from gputui.explain.moment.actions import ACTIONS

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from gputui.commands.parser import Parser, pid_of
-from gputui.commands.probes import attached
+from gputui.commands.reach.probes import attached
 from gputui.errors import GputuiError, UsageError
 from gputui.explain.documents.memory_viz import snapshot_file
 from gputui.explain.moment.limits import look_problems

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from gputui.commands import whatif_serving
-from gputui.commands.open import format_of
+from gputui.commands.attach.step import recording_of
+from gputui.commands.files.open import format_of
+from gputui.commands.forecast import whatif_serving
 from gputui.commands.parser import Parser, pid_of
 from gputui.commands.printed.whatif import whatif_report
 from gputui.commands.progress import progress
-from gputui.commands.step import recording_of
 from gputui.errors import GputuiError, UsageError
 from gputui.explain.documents.whatif import whatif_document
 from gputui.explain.serving.asked import is_of_server

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 
 from gputui.commands.printed.whatif import table
-from gputui.commands.probes import attached, put_probes_in
+from gputui.commands.reach.probes import attached, put_probes_in
 from gputui.errors import GputuiError
 from gputui.explain.documents.serving import result_document
 from gputui.explain.serving.asked import flags_of

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from gputui.commands import check_serving
+from gputui.commands.forecast import check_serving
 from gputui.commands.parser import Parser, duration_of
 from gputui.commands.printed.check import annotation, check_report, summary_page
 from gputui.errors import GputuiError, UsageError

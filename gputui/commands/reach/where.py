@@ -8,7 +8,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from gputui.commands.parser import pid_of
-from gputui.commands.probes import put_probes_in, ranks_in_place_of, word_about
+from gputui.commands.reach.probes import put_probes_in, ranks_in_place_of, word_about
 from gputui.errors import UsageError
 from gputui.output import narrate
 from gputui.protocol.relaying import NO, YES

@@ -16,7 +16,7 @@ from gputui.settings import Settings, add_flags, apply_flags
 from gputui.terminals import CANNOT_SHOW, draws_unicode
 
 if TYPE_CHECKING:
-    from gputui.commands.where import Here
+    from gputui.commands.reach.where import Here
     from gputui.model.machine.snapshot import Snapshot
     from gputui.model.past import Past
     from gputui.sampler import Machine
@@ -35,7 +35,7 @@ def run(arguments: list[str], settings: Settings) -> int:
         put(f"gputui {__version__}\n")
         return 0
     if parsed.json and not parsed.once:
-        from gputui.commands.stream import print_documents
+        from gputui.commands.machine.stream import print_documents
 
         return print_documents(settings.interval_s, is_demo=parsed.demo)
     return _once(parsed, settings) if parsed.once else open_monitor(settings, demo=parsed.demo)
@@ -103,7 +103,7 @@ def open_monitor(
         return feeds_or_demo(feed_opener(settings.interval_s, recorder or NO_RECORDER, settings.look_pause_s, attach))
 
     def prepare(app: GputuiApp) -> None:
-        from gputui.commands.probes import Loader
+        from gputui.commands.reach.probes import Loader
 
         app.attached.first_pids = pids
         app.attached.is_far = bool(node)

@@ -1,0 +1,1 @@
+"""What was kept in files: recordings, black boxes, snapshots."""
