@@ -10,7 +10,7 @@ import pytest
 from gputui.explain.advice import findings
 from gputui.explain.answer.verdict import look_holders, verdict
 from gputui.explain.moment import disconnects
-from gputui.model.attached.finding import Finding
+from gputui.model.attached.analysis import Finding
 from gputui.model.attached.target import Disconnect, DisconnectKind
 from gputui.model.machine.device import Device, DeviceLook, Lost
 from gputui.model.machine.snapshot import Snapshot

@@ -10,8 +10,7 @@ from zlib import crc32
 from gputui.explain.advice import findings
 from gputui.explain.moment.probe_state import ProbeState, layouts_of, moment_of
 from gputui.model.attached.allocator import Segment
-from gputui.model.attached.analysis import DriverFacts
-from gputui.model.attached.finding import Finding
+from gputui.model.attached.analysis import DriverFacts, Finding
 from gputui.model.attached.moment import HostMoment, TargetMoment
 from gputui.model.attached.target import Cost, Greeting, Look, Mark, TorchDevice
 from gputui.model.attached.tensors import Category, Container, Inventory, Keeper, Storage

@@ -20,7 +20,7 @@ from gputui.explain.whatif.replay.recorded import Recorded, recorded
 from gputui.explain.whatif.trace.operations import Kind
 from gputui.explain.whatif.words import headline
 from gputui.model.attached.allocator import Block, BlockState, Segment
-from gputui.model.attached.finding import Finding
+from gputui.model.attached.analysis import Finding
 from gputui.model.attached.trace import ACTIONS, Trace
 from gputui.model.weight import Weight
 from gputui.sources.files.torch_snapshot.snapshot import open_snapshot

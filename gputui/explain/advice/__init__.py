@@ -10,7 +10,7 @@ from __future__ import annotations
 from gputui.explain.advice.relevance import relevant
 from gputui.explain.advice.rules import RULES
 from gputui.explain.advice.situation import situation_of
-from gputui.model.attached.finding import Finding
+from gputui.model.attached.analysis import Finding
 from gputui.model.attached.moment import DeviceMoment, TargetMoment
 from gputui.model.attached.timeline import Timeline
 from gputui.model.weight import Weight

@@ -12,7 +12,7 @@ from gputui.explain.advice.thresholds import (
     MATTERS_SHARE,
     PART_BYTES,
 )
-from gputui.model.attached.finding import Finding
+from gputui.model.attached.analysis import Finding
 from gputui.model.attached.owners import variables_of
 from gputui.model.reading import value_of
 from gputui.model.weight import Weight

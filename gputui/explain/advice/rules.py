@@ -32,7 +32,7 @@ from gputui.explain.advice.program.serving import waits_for_blocks, waits_for_se
 from gputui.explain.advice.program.training import kept_gradients, one_worker, optimizer_states, unused_graph
 from gputui.explain.advice.situation import Situation
 from gputui.explain.advice.thresholds import COPY_MATTERS_SHARE, MATTERS_OF_RESERVED_SHARE
-from gputui.model.attached.finding import Finding
+from gputui.model.attached.analysis import Finding
 
 
 class About(Enum):

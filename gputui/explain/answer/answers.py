@@ -12,7 +12,7 @@ from gputui.explain.answer.estimates import LookHolders
 from gputui.explain.answer.served import in_servers_words
 from gputui.explain.answer.steady import Standings, after
 from gputui.explain.answer.verdict import Verdict, holders_at_top, look_holders, verdict
-from gputui.model.attached.finding import Finding
+from gputui.model.attached.analysis import Finding
 from gputui.model.attached.moment import DeviceMoment, TargetMoment
 from gputui.model.attached.timeline import Timeline
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from gputui.explain.advice.held.holders import Holder, HolderKey
 from gputui.explain.memory.need import LEAST_SWING, Need, need_of
-from gputui.model.attached.finding import Finding
+from gputui.model.attached.analysis import Finding
 from gputui.model.attached.moment import DeviceMoment
 from gputui.model.attached.tensors import NAMELESS, Category
 

@@ -9,8 +9,8 @@ from gputui.explain.advice.leaks.counters import Growth, rate_words, time_left_w
 from gputui.explain.answer.estimates import LookHolders
 from gputui.explain.memory.need import Need
 from gputui.explain.owners.names import listed
+from gputui.model.attached.analysis import Finding
 from gputui.model.attached.counters import Counters
-from gputui.model.attached.finding import Finding
 from gputui.model.attached.moment import DeviceMoment, TargetMoment
 from gputui.model.attached.tensors import NAMELESS
 from gputui.model.reading import Absent

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gputui.explain.advice.relevance import in_order
-from gputui.model.attached.finding import Finding
+from gputui.model.attached.analysis import Finding
 from gputui.model.weight import Weight
 
 APPEARS_AFTER = 2

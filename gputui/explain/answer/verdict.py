@@ -25,8 +25,8 @@ from gputui.explain.owners.names import family
 from gputui.explain.owners.not_yet import not_yet_words, waits_for_key, what_names
 from gputui.explain.serving.division import ServedPart
 from gputui.explain.serving.words import ServedLine
+from gputui.model.attached.analysis import Finding
 from gputui.model.attached.counters import Counters
-from gputui.model.attached.finding import Finding
 from gputui.model.attached.moment import DeviceMoment, TargetMoment
 from gputui.model.attached.owners import variables_of
 from gputui.model.attached.target import Recorder

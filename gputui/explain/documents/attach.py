@@ -16,9 +16,8 @@ from gputui.explain.memory.need import looked_at, need_of
 from gputui.explain.owners.owners import block_bytes, bytes_by_category, bytes_by_module, grouped, storage_bytes
 from gputui.explain.whatif.advice import Replayed, replayed_of, with_outcomes
 from gputui.model.attached.allocator import AllocatorStatistics
-from gputui.model.attached.analysis import Bridge, Release, SegmentRelease, TensorGroup
+from gputui.model.attached.analysis import Bridge, Finding, Release, SegmentRelease, TensorGroup
 from gputui.model.attached.failure import Failure, Remedy
-from gputui.model.attached.finding import Finding
 from gputui.model.attached.moment import DeviceMoment, TargetMoment
 from gputui.model.attached.target import Look
 from gputui.model.attached.tensors import HOST, Category, Inventory

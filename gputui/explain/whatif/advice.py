@@ -9,7 +9,7 @@ from gputui.errors import UsageError
 from gputui.explain.whatif.cases import Answer, Case, answer, unchanged
 from gputui.explain.whatif.replay.recorded import recorded_of
 from gputui.explain.whatif.words import WORTH_SAYING
-from gputui.model.attached.finding import Finding
+from gputui.model.attached.analysis import Finding
 from gputui.model.attached.moment import DeviceMoment, TargetMoment
 from gputui.units import format_bytes
 

@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gputui.probe.guards.probe_thread import let_others_run
-from gputui.probe.search.owners import Owner
 from gputui.probe.tensors.autograd import Inputs
+from gputui.protocol.owners import Owner
 
 WEIGHT_STEPS = 4
 """A weight can reach its operation through a cast and views of it."""

@@ -29,8 +29,8 @@ from gputui.probe.search.growing_lines import (
     variable_of,
 )
 from gputui.probe.search.keepers import Keepers
-from gputui.probe.search.owners import Owner, owner_of
 from gputui.probe.search.variables import NamedValue
+from gputui.protocol.owners import Owner, owner_of
 
 CALLS = {"empties": "empty_cache", "creates_graph": "create_graph"}
 """Fields of `gputui.model.attached.tensors.Inventory`, with the function or the keyword argument of the calls."""

@@ -11,12 +11,12 @@ from gputui.probe.objects.plain import type_name
 from gputui.probe.objects.torch_types import Tensor, Torch
 from gputui.probe.pace.meter import Meter
 from gputui.probe.pace.turns import Turns
-from gputui.probe.search.owners import RESULT, UNNAMED
 from gputui.probe.search.variables import NamedValue
 from gputui.probe.tensors.cache_names import of_caches
 from gputui.probe.tensors.gradients import GradientReader
 from gputui.probe.tensors.model_states import KV_CACHE, ModelStates
 from gputui.probe.tensors.storages import Ledger
+from gputui.protocol.owners import RESULT, UNNAMED
 
 ACTIVATION, OTHER, PARAMETER = "activation", "other", "parameter"
 OPTIMIZER_STATE = "optimizer_state"

@@ -18,12 +18,12 @@ from gputui.probe.objects.handles import handle_of
 from gputui.probe.objects.kinds import MAPPING, OBJECT, SEQUENCE, TypeClassifier
 from gputui.probe.objects.torch_types import AnyObject
 from gputui.probe.pace.meter import Meter
-from gputui.probe.search.owners import Owner, owner_of
 from gputui.probe.search.records import LEVELS, SAMPLE, Found, RecordReader
 from gputui.probe.search.search import VariableSearch
 from gputui.probe.search.variables import NamedValue
 from gputui.probe.tensors.entries import Entry
 from gputui.probe.tensors.storages import Ledger
+from gputui.protocol.owners import Owner, owner_of
 
 CONTAINERS = frozenset({SEQUENCE, MAPPING})
 LOOKED_THROUGH_AT_MOST = 256

@@ -9,13 +9,13 @@ from typing import Any
 from gputui.probe.names.memory import Memory
 from gputui.probe.objects.torch_types import Tensor
 from gputui.probe.pace.meter import Meter
-from gputui.probe.search.owners import ARGUMENT, COPY, WORDS, Owner
 from gputui.probe.search.search import VariableSearch
 from gputui.probe.search.variables import NamedValue
 from gputui.probe.tensors.autograd import INPUTS, Graph, Saved
 from gputui.probe.tensors.gradients import GradientReader
 from gputui.probe.tensors.model_states import ModelStates
 from gputui.probe.tensors.storages import Ledger
+from gputui.protocol.owners import ARGUMENT, COPY, WORDS, Owner
 
 ACTIVATION, PARAMETER = "activation", "parameter"
 SHARES = {"variables": 0.4, "containers": 0.6, "kept": 0.5, "objects": 0.5}

@@ -17,7 +17,6 @@ from gputui.probe.pace.turns import Turns
 from gputui.probe.search.keepers import EXCEPTION, EXCEPTIONS, LOST_EXCEPTION
 from gputui.probe.search.modules import ModuleTrees
 from gputui.probe.search.other_threads import OtherThreads
-from gputui.probe.search.owners import HOLDER, KIND, PLACE, UNNAMED, Owner, Where, field
 from gputui.probe.search.program_modules import ProgramModules
 from gputui.probe.search.rests import SearchMemory
 from gputui.probe.search.suspended import Suspended
@@ -26,6 +25,7 @@ from gputui.probe.tensors.entries import HOST
 from gputui.probe.tensors.model_states import OwnedMemory
 from gputui.probe.tensors.reducer_buckets import ReducerBuckets
 from gputui.probe.tensors.views import by_address
+from gputui.protocol.owners import HOLDER, KIND, PLACE, UNNAMED, Owner, Where, field
 
 NAMED_WELL = 0.99
 """With this share of the allocated bytes named, nothing is climbed from, and a black box searches no further."""

@@ -23,8 +23,8 @@ from gputui.probe.objects.kinds import SEQUENCES
 from gputui.probe.objects.opaque import LRU_CACHE
 from gputui.probe.objects.torch_types import AnyObject
 from gputui.probe.search.container_lines import Container
-from gputui.probe.search.owners import Where
 from gputui.probe.search.variables import NamedValue, join
+from gputui.protocol.owners import Where
 
 AT_MOST = 16
 """So many containers are remembered, those found last."""

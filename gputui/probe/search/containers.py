@@ -30,8 +30,8 @@ from gputui.probe.search.container_lines import (
     variable_of_program,
 )
 from gputui.probe.search.growing_lines import line_of_growth
-from gputui.probe.search.owners import HELD, InException, Owner, Where, owner_of, place_of
 from gputui.probe.search.variables import NamedValue
+from gputui.protocol.owners import HELD, InException, Owner, Where, owner_of, place_of
 
 SHORTEST = 3
 """Shorter containers are pairs and records, not collections."""

@@ -23,8 +23,8 @@ from gputui.probe.objects.stacks import Namespace
 from gputui.probe.objects.torch_types import AnyObject
 from gputui.probe.pace.meter import Meter
 from gputui.probe.pace.turns import Turns
-from gputui.probe.search.owners import HANDLED, HELD, LAST, LOST, OF_CELL, InException
 from gputui.probe.search.variables import NamedValue
+from gputui.protocol.owners import HANDLED, HELD, LAST, LOST, OF_CELL, InException
 
 # The values of `gputui.model.attached.tensors.Keeper`.
 EXCEPTION, LAST_EXCEPTION, NOTEBOOK_EXCEPTION = "exception", "last_exception", "notebook_exception"

@@ -15,8 +15,8 @@ from gputui.probe.objects.attributes import module_dict, module_dict_getter
 from gputui.probe.objects.plain import has_plain_names, name_of, type_name
 from gputui.probe.objects.torch_types import Module
 from gputui.probe.pace.meter import Meter
-from gputui.probe.search.owners import Where
 from gputui.probe.search.variables import NamedValue
+from gputui.protocol.owners import Where
 
 FORWARDING_WRAPPERS = frozenset({"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"})
 """The child that a wrapper (torch.compile, FSDP, checkpointing) forwards to: left out of names, as a person would."""

@@ -10,8 +10,8 @@ from gputui.probe.objects.stacks import Namespace, RunningFrame, namespaces_of, 
 from gputui.probe.objects.threads import FRAME_STEPS, Threads
 from gputui.probe.pace.meter import Meter
 from gputui.probe.pace.turns import Turns
-from gputui.probe.search.owners import Owner
 from gputui.probe.search.search import VariableSearch
+from gputui.protocol.owners import Owner
 
 THREADS_AT_ONCE = 8
 LEADING_SHARE = 0.5

@@ -32,7 +32,6 @@ from gputui.probe.pace.meter import Meter
 from gputui.probe.search.container_lines import Container
 from gputui.probe.search.containers import DESCRIBED_AT_MOST, SHORTEST
 from gputui.probe.search.modules import KnownModule
-from gputui.probe.search.owners import Where
 from gputui.probe.search.records import RECORDS_AT_MOST, Found, RecordReader
 from gputui.probe.search.rests import SearchMemory, Trail
 from gputui.probe.search.variables import (
@@ -43,6 +42,7 @@ from gputui.probe.search.variables import (
     named_inside,
     size_of,
 )
+from gputui.protocol.owners import Where
 
 REMEMBERED = frozenset({MODULE, OPTIMIZER})
 """Those that one look has found are known in later ones, whatever leads to them then."""

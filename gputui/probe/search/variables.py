@@ -22,7 +22,7 @@ from gputui.probe.objects.kinds import (
     TypeClassifier,
 )
 from gputui.probe.objects.torch_types import AnyObject
-from gputui.probe.search.owners import Owner, Where, owner_of
+from gputui.protocol.owners import Owner, Where, owner_of
 
 SAMPLE = 16
 """If this many first and last elements of a container are all of no interest, so are the others."""

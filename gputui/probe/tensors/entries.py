@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict
 
-from gputui.probe.search.owners import Owner
+from gputui.protocol.owners import Owner
 
 HOST = -1
 Entry = Dict[str, Any]

@@ -15,12 +15,12 @@ from gputui.probe.objects.torch_types import Module, Tensor, Torch
 from gputui.probe.pace.meter import Meter
 from gputui.probe.pace.turns import Turns
 from gputui.probe.search.modules import KnownModule, all_registered, registered
-from gputui.probe.search.owners import PART as PART_OF_OWNER
-from gputui.probe.search.owners import Owner, field, gradient_of
 from gputui.probe.tensors.cache_names import of_caches
 from gputui.probe.tensors.gradients import GradientReader
 from gputui.probe.tensors.storages import Ledger
 from gputui.probe.tensors.wrapped_tensors import tensor_base
+from gputui.protocol.owners import PART as PART_OF_OWNER
+from gputui.protocol.owners import Owner, field, gradient_of
 
 PARAMETER, GRADIENT, BUFFER, OPTIMIZER_STATE = "parameter", "gradient", "buffer", "optimizer_state"
 KV_CACHE = "kv_cache"

@@ -10,10 +10,10 @@ from gputui.probe.objects import plain
 from gputui.probe.objects.torch_types import AnyObject, Tensor, Torch
 from gputui.probe.pace.meter import Meter
 from gputui.probe.search.keepers import OPTIMIZER
-from gputui.probe.search.owners import PARAM_GROUP, STATE, Owner
 from gputui.probe.search.variables import NamedValue
 from gputui.probe.tensors.model_states import OPTIMIZER_STATE, PARAMETER, PART, ModelStates
 from gputui.probe.tensors.storages import Ledger
+from gputui.protocol.owners import PARAM_GROUP, STATE, Owner
 
 READ_PER_STEP = 8
 """The states of so many parameters are read in the time of one step."""

@@ -16,10 +16,10 @@ from typing import Any
 from gputui.probe.objects.attributes import AttributeReader
 from gputui.probe.objects.plain import type_name
 from gputui.probe.objects.torch_types import AnyObject, Tensor, Torch
-from gputui.probe.search.owners import Owner, Where, placed
 from gputui.probe.tensors.entries import HOST, new_entry
 from gputui.probe.tensors.views import SmallViews, together
 from gputui.probe.tensors.wrapped_tensors import UNREADABLE, WrapperReader, tensor_base
+from gputui.protocol.owners import Owner, Where, placed
 
 DEPTH_OF_WRAPPERS = 3
 SCAN_ASKS_PINNED_FROM_BYTES = 1 << 16

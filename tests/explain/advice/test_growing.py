@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from gputui.model.attached.finding import Finding
+from gputui.model.attached.analysis import Finding
 from gputui.model.attached.tensors import Category, Container, Keeper
 from gputui.model.weight import Weight
 from tests.explain.moments import Tensor, moment, row, story, text_of

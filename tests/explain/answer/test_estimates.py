@@ -8,7 +8,7 @@ import pytest
 
 from gputui.explain.answer.estimates import need_beside, rising
 from gputui.explain.answer.verdict import Verdict, look_holders, verdict
-from gputui.model.attached.finding import Finding
+from gputui.model.attached.analysis import Finding
 from gputui.model.attached.moment import TargetMoment
 from gputui.model.attached.target import Swing
 from gputui.model.attached.tensors import Category

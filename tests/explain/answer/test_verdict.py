@@ -13,7 +13,7 @@ from gputui.explain.answer.steady import LEAVES_AFTER, Standings, after
 from gputui.explain.answer.verdict import look_holders, verdict
 from gputui.explain.memory.parts import OUTER, drawn, parts_of
 from gputui.explain.owners.not_yet import not_yet_words
-from gputui.model.attached.finding import Finding
+from gputui.model.attached.analysis import Finding
 from gputui.model.attached.moment import TargetMoment
 from gputui.model.attached.target import Disconnect, DisconnectKind, Recorder
 from gputui.model.attached.tensors import Category, Container, Keeper

@@ -12,7 +12,7 @@ from gputui.explain.answer.verdict import holders_at_top, look_holders, verdict
 from gputui.explain.documents.attach import attach_document
 from gputui.explain.memory.need import looked_at, need_of, stem_of
 from gputui.explain.moment.probe_state import ProbeState, after, at_top, moment_among
-from gputui.model.attached.finding import Finding
+from gputui.model.attached.analysis import Finding
 from gputui.model.attached.moment import Surroundings, TargetMoment
 from gputui.model.attached.target import Cost, Look, Statistics, Swing
 from gputui.model.attached.tensors import Category, Inventory

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from gputui.explain.answer.verdict import look_holders, verdict
-from gputui.model.attached.finding import Finding
+from gputui.model.attached.analysis import Finding
 from gputui.model.attached.target import Disconnect, DisconnectKind
 from gputui.model.machine.process import Workers
 from gputui.model.weight import Weight

@@ -10,9 +10,8 @@ from gputui.explain.advice.thresholds import CHURN_LULL_SHARE, CHURN_PER_S, RELE
 from gputui.explain.memory.need import need_of
 from gputui.explain.memory.release import forecast
 from gputui.explain.owners.names import counted, listed
-from gputui.model.attached.analysis import Composition
+from gputui.model.attached.analysis import Composition, Finding
 from gputui.model.attached.counters import Counted
-from gputui.model.attached.finding import Finding
 from gputui.model.attached.moment import DeviceLayout
 from gputui.model.weight import Weight
 from gputui.units import format_bytes

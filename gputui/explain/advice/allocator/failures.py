@@ -5,7 +5,7 @@ from __future__ import annotations
 from gputui.explain.advice.allocator.expandable import caution, setting
 from gputui.explain.advice.situation import Situation
 from gputui.explain.advice.thresholds import NEEDED_SHARE, RETRIES_PER_MINUTE
-from gputui.model.attached.finding import Finding
+from gputui.model.attached.analysis import Finding
 from gputui.model.reading import value_of
 from gputui.model.weight import Weight
 from gputui.units import format_bytes, format_clock

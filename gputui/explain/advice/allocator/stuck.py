@@ -18,8 +18,7 @@ from gputui.explain.advice.thresholds import (
 from gputui.explain.memory.release import DEFAULT_POOL
 from gputui.explain.owners.names import counted, listed, name_of
 from gputui.explain.owners.not_yet import waits_for_key, what_names
-from gputui.model.attached.analysis import Blocker, SegmentRelease
-from gputui.model.attached.finding import Finding
+from gputui.model.attached.analysis import Blocker, Finding, SegmentRelease
 from gputui.model.attached.target import Greeting
 from gputui.model.attached.tensors import Category
 from gputui.model.weight import Weight

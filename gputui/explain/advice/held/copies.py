@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from gputui.explain.advice.situation import Situation
 from gputui.explain.advice.thresholds import KEPT_SHARE, PART_BYTES
 from gputui.explain.owners.names import family
-from gputui.model.attached.finding import Finding
+from gputui.model.attached.analysis import Finding
 from gputui.model.attached.owners import root_of
 from gputui.model.attached.tensors import Category, Keeper, Storage
 from gputui.model.weight import Weight

@@ -9,7 +9,7 @@ from gputui.explain.advice.held.holders import Holder, holders_of
 from gputui.explain.advice.situation import STANDS_STILL, Seen, Situation
 from gputui.explain.advice.thresholds import FEWEST_ELEMENTS, KEPT_SHARE, PART_BYTES, SAME_LOOKS
 from gputui.explain.owners.names import counted, singular
-from gputui.model.attached.finding import Finding
+from gputui.model.attached.analysis import Finding
 from gputui.model.attached.moment import DeviceLayout
 from gputui.model.attached.tensors import Container
 from gputui.model.weight import Weight

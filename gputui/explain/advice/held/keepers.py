@@ -11,8 +11,7 @@ from gputui.explain.advice.situation import Situation
 from gputui.explain.advice.thresholds import PART_BYTES, TIGHT_SHARE
 from gputui.explain.memory.collection import Collection, collection_of
 from gputui.explain.owners.names import counted, exceptions_words, family, listed
-from gputui.model.attached.analysis import Blocker
-from gputui.model.attached.finding import Finding
+from gputui.model.attached.analysis import Blocker, Finding
 from gputui.model.attached.owners import OwnerName
 from gputui.model.attached.target import CycleMaker
 from gputui.model.attached.tensors import Category, Keeper

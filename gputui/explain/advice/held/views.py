@@ -8,7 +8,7 @@ from gputui.explain.advice.held.holders import variable_of
 from gputui.explain.advice.situation import Situation
 from gputui.explain.advice.thresholds import KEPT_SHARE, PART_BYTES
 from gputui.explain.owners.names import counted, singular
-from gputui.model.attached.finding import Finding
+from gputui.model.attached.analysis import Finding
 from gputui.model.attached.tensors import Category, Keeper, Storage
 from gputui.model.weight import Weight
 from gputui.units import format_bytes

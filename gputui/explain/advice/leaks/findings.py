@@ -16,7 +16,7 @@ from gputui.explain.advice.leaks.variables import (
 from gputui.explain.advice.situation import Seen, Situation, category_bytes
 from gputui.explain.owners.names import counted, family, listed, singular
 from gputui.explain.owners.not_yet import waits_for_key, what_names
-from gputui.model.attached.finding import Finding
+from gputui.model.attached.analysis import Finding
 from gputui.model.attached.tensors import OF_MODELS, Category
 from gputui.model.weight import Weight
 from gputui.units import format_bytes, format_clock

@@ -13,7 +13,7 @@ from gputui.explain.advice.leaks.variables import in_one_look
 from gputui.explain.advice.situation import Situation, category_bytes
 from gputui.explain.advice.thresholds import FEWEST_ELEMENTS, MATTERS_OF_RESERVED_SHARE, PART_BYTES
 from gputui.explain.owners.names import counted
-from gputui.model.attached.finding import Finding
+from gputui.model.attached.analysis import Finding
 from gputui.model.attached.moment import DeviceLayout
 from gputui.model.attached.tensors import OF_MODELS, Category
 from gputui.model.weight import Weight

@@ -13,7 +13,7 @@ from gputui.explain.advice.thresholds import (
 )
 from gputui.explain.memory.release import DEFAULT_POOL
 from gputui.explain.owners.names import counted
-from gputui.model.attached.finding import Finding
+from gputui.model.attached.analysis import Finding
 from gputui.model.attached.tensors import Storage
 from gputui.model.reading import value_of
 from gputui.model.weight import Weight

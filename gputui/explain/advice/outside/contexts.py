@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from gputui.explain.advice.situation import Situation
 from gputui.explain.advice.thresholds import OTHERS_SHARE, PART_BYTES
 from gputui.explain.owners.names import listed
-from gputui.model.attached.finding import Finding
+from gputui.model.attached.analysis import Finding
 from gputui.model.reading import value_of
 from gputui.model.weight import Weight
 from gputui.units import format_bytes

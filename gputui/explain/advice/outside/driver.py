@@ -13,7 +13,7 @@ from gputui.explain.advice.thresholds import (
     ROUNDING_SHARE,
 )
 from gputui.explain.owners.names import listed
-from gputui.model.attached.finding import Finding
+from gputui.model.attached.analysis import Finding
 from gputui.model.reading import value_of
 from gputui.model.weight import Weight
 from gputui.units import format_bytes

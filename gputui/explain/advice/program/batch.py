@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from gputui.explain.advice.situation import Situation, category_bytes
 from gputui.explain.memory.need import OF_PEAK, need_of
 from gputui.explain.owners.names import listed
-from gputui.model.attached.finding import Finding
+from gputui.model.attached.analysis import Finding
 from gputui.model.attached.moment import DeviceLayout
 from gputui.model.attached.tensors import Category
 from gputui.model.weight import Weight

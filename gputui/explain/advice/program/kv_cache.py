@@ -10,7 +10,7 @@ from gputui.explain.advice.situation import Situation
 from gputui.explain.advice.thresholds import PART_BYTES
 from gputui.explain.owners.names import counted, family, listed
 from gputui.explain.serving.words import cache_words
-from gputui.model.attached.finding import Finding
+from gputui.model.attached.analysis import Finding
 from gputui.model.attached.tensors import Category, Storage
 from gputui.model.weight import Weight
 from gputui.units import format_bytes

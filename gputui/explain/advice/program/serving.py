@@ -7,7 +7,7 @@ from gputui.explain.advice.thresholds import IDLE_BLOCKS_SHARE, SCARCE_BLOCKS_SH
 from gputui.explain.owners.names import counted
 from gputui.explain.serving.capacity import blocks_in_use
 from gputui.explain.serving.words import larger
-from gputui.model.attached.finding import Finding
+from gputui.model.attached.analysis import Finding
 from gputui.model.attached.serving import Serving
 from gputui.model.weight import Weight
 

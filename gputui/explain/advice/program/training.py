@@ -23,7 +23,7 @@ from gputui.explain.advice.thresholds import (
     UNUSED_GRAPH_SPAN_S,
 )
 from gputui.explain.owners.names import listed
-from gputui.model.attached.finding import Finding
+from gputui.model.attached.analysis import Finding
 from gputui.model.attached.moment import DeviceLayout
 from gputui.model.attached.owners import root_of
 from gputui.model.attached.tensors import Category

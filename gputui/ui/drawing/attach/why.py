@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from gputui.explain.answer.sentences import share_words
 from gputui.explain.answer.verdict import HolderLine, Verdict
 from gputui.explain.serving.words import ServedLine
-from gputui.model.attached.finding import Finding
+from gputui.model.attached.analysis import Finding
 from gputui.model.attached.owners import variables_of
 from gputui.model.weight import Weight
 from gputui.ui.drawing.entries import LOOKS, draw_entry

@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 
 from gputui.explain.failure.sections import Section, sections_of
 from gputui.explain.whatif.advice import ADVISING, with_outcome
-from gputui.model.attached.finding import Finding
+from gputui.model.attached.analysis import Finding
 from gputui.ui.drawing.attach.failure import draw_section
 from gputui.ui.drawing.attach.why import VERDICT_LINES, draw_answer, draw_finding, draw_verdict
 from gputui.ui.drawing.line import Line
