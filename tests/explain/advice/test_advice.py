@@ -627,6 +627,16 @@ def test_findings_of_one_weight_stand_with_the_largest_gain_first():
     assert list(standing(*graph, *copies).findings())[:2] == ["container_tensors", "kept_graph"]
 
 
+def test_graphs_in_several_places_are_told_together():
+    names = [f"net.layers.{layer}.seen[{n}] (a.py:9 in f)" for layer in range(2) for n in range(2)]
+    saved = {"saved_by": "AddmmBackward0", "category": A}
+    graphs = [Tensor(100, "mat1 of AddmmBackward0", kept_by=name, **saved) for name in names]
+    elements = [Tensor(1, name, A) for name in names]
+    finding = standing(*graphs, *elements).findings()["kept_graph"]
+    assert finding.title.startswith("net.layers.*.seen (a.py:9 in f) keeps an autograd graph: 400 MiB")
+    assert finding.evidence[0] == "Together: 2 places, 4 elements."
+
+
 @pytest.mark.parametrize(("num_ooms", "weight"), [(0, Weight.ADVICE), (1, Weight.PROBLEM)])
 def test_a_kept_exception_is_a_problem_after_memory_ran_out(num_ooms, weight):
     kept_tensor = Tensor(100, IN_TRAIN, X, keeper=Keeper.NOTEBOOK_EXCEPTION)

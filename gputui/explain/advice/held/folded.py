@@ -37,6 +37,7 @@ def _one(name: str, holders: Sequence[Holder]) -> Holder:
         key=(first.key[0], name),
         name=name,
         bytes=sum(holder.bytes for holder in holders),
+        graph="",
         keeps=keeps or f"{counted(len(holders), 'place')} of up to {format_bytes(first.bytes)}",
         place=first.place if len(places) == 1 else "",
         addresses=tuple(chain.from_iterable(holder.addresses for holder in holders)),

@@ -61,6 +61,8 @@ class Holder:
     """How many it has if it is a container."""
     read_elements: int = 0
     """How many of these the look has found memory in."""
+    graph: str = ""
+    """What of `keeps` is about its autograd graph."""
 
     @property
     def label(self) -> str:
@@ -234,7 +236,7 @@ def _describe(group: _Group, owner: Owner, size_bytes: int) -> None:
 
 def _holder(key: HolderKey, group: _Group, containers: Mapping[str, Container]) -> Holder:
     container = containers.get(group.name)
-    name = group.name
+    name, graph = group.name, ""
     if name == CYCLES:
         keeps, where = group.locals.most_common(1)[0][0], ""
     elif key[0] == "keeper":
@@ -242,32 +244,22 @@ def _holder(key: HolderKey, group: _Group, containers: Mapping[str, Container]) 
         local = group.locals.most_common(1)[0][0]
         keeps, where = f"keeps {local}" + (" and other locals" if len(group.locals) > 1 else ""), ""
     else:
-        keeps = _keeps(key, group, container)
+        graph = _graph(group, container) if key[0] == "variable" and group.operations else ""
+        counts = [counted(container.elements, "element")] if container and key[0] == "variable" else []
+        saved = "saved for the backward pass" if group.operations and key[0] != "variable" else ""
+        keeps = saved or ", ".join([*counts, *([graph] if graph else [])])
         where = (container.grown_at or container.held_by or container.where) if container else ""
     addresses = tuple(address for _, address in sorted(group.blocks, reverse=True))
     is_variable = key[0] == "variable"
     shown_at = (where or group.place) if is_variable else ""
     elements = (container.elements, len(group.elements)) if container else (0, 0)
-    return Holder(key, name, group.bytes, keeps, shown_at, addresses, *elements)
+    return Holder(key, name, group.bytes, keeps, shown_at, addresses, *elements, graph)
 
 
-def _keeps(key: HolderKey, group: _Group, container: Container | None) -> str:
-    """What a variable keeps: "keeps 160 graphs of AddmmBackward0: 20.0 GiB"."""
-    if key[0] != "variable":
-        if group.operations:
-            return "saved for the backward pass"
-        return ""
-    parts = []
-    if container:
-        parts.append(counted(container.elements, "element"))
-    if group.operations:
-        operation = group.operations.most_common(1)[0][0]
-        graphs = container.graphs if container else 0
-        what = f"{graphs:,} graphs of {operation}" if graphs > 1 else _graph(group.operations, operation)
-        parts.append(f"keeps {what}: {format_bytes(group.bytes - group.own_bytes)}")
-    return ", ".join(parts)
-
-
-def _graph(operations: Counter[str], operation: str) -> str:
-    count = operations[operation]
-    return f"a graph with {count:,} x {operation}" if count > 1 else f"the graph of {operation}"
+def _graph(group: _Group, container: Container | None) -> str:
+    """ "keeps 160 graphs of AddmmBackward0: 20.0 GiB"."""
+    ((operation, count),) = group.operations.most_common(1)
+    what = f"a graph with {count:,} x {operation}" if count > 1 else f"the graph of {operation}"
+    if container and container.graphs > 1:
+        what = f"{container.graphs:,} graphs of {operation}"
+    return f"keeps {what}: {format_bytes(group.bytes - group.own_bytes)}"

@@ -27,7 +27,7 @@ def kept_graph(situation: Situation) -> Finding | None:
         return Finding(
             weight=Weight.ADVICE,
             title=f"{holder.label} keeps an autograd graph: {format_bytes(saved)} saved for a backward pass.",
-            evidence=(f"It {holder.keeps.rpartition(', ')[2]}.", _why(situation)),
+            evidence=(f"It {holder.graph}." if holder.graph else f"Together: {holder.keeps}.", _why(situation)),
             remedy=_free_graph(holder),
             bytes=saved,
             screen="tensors",

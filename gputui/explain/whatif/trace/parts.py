@@ -161,10 +161,6 @@ def _spans(step: Step, operations: Operations) -> tuple[Span, ...]:
     )
 
 
-_STATE = re.compile(r"\[(?P<parameter>.+)\]\.(?P<name>[^\[\]]+)$")
-"""The name of a state: `optimizer.state[model.layers.0.weight].exp_avg`."""
-
-
 def _states(step: Step, operations: Operations, blocks_of: Sequence[int]) -> tuple[int, ...]:
     """An optimizer goes through the parameters, which were made in the order of their addresses."""
     owners = [step.naming.owners.get(block) for block in blocks_of]
