@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from gputui.explain.owners.names import counted, name_of, patterns
 from gputui.model.attached.analysis import Owner
+from gputui.model.attached.owners import OwnerKind, OwnerName
 from gputui.model.attached.tensors import NAMELESS, Category
 
 Member = tuple[Owner, int]
@@ -56,4 +57,7 @@ def _name(owner: Owner) -> str:
     if owner.category in NAMELESS:
         return owner.name or name_of(owner)
     is_within = not owner.module or owner.name.startswith(owner.module)
-    return owner.name.path if is_within else f"{owner.module}: {owner.name.path}"
+    if is_within or owner.name.kind is not OwnerKind.VARIABLE:
+        return owner.name if is_within else f"{owner.module}: {owner.name}"
+    start, *facts = owner.name.facts
+    return OwnerName(f"{owner.module}: {start}", *facts)
