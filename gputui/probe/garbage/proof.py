@@ -7,17 +7,15 @@ those that Python counts beyond the ones found inside.
 from __future__ import annotations
 
 import gc
-import sys
-from collections import Counter
 from collections.abc import Mapping
 from functools import partial
-from itertools import chain, compress
+from itertools import compress
 from types import FrameType
 from typing import Any
 
 from gputui.probe.garbage.going import Countdown, Going
 from gputui.probe.garbage.references import tensor_classes
-from gputui.probe.names.cycles import Closing, classes_of, closing
+from gputui.probe.names.cycles import Closing, classes_of, closing, counted_from_outside
 from gputui.probe.objects import plain
 from gputui.probe.objects.handles import Handle, objects_of
 from gputui.probe.objects.listing import of_classes
@@ -58,7 +56,7 @@ def proven(
 def closed_part(objects: list[Any]) -> list[Any]:
     """Those of these objects to which nothing leads from outside; the caller's list is the only other holder."""
     places = {id(value): number for number, value in enumerate(objects)}
-    reached = [number for number, count in enumerate(_counted_from_outside(objects)) if count > 0]
+    reached = [number for number, count in enumerate(counted_from_outside(objects)) if count > 0]
     are_left = [True] * len(objects)
     while reached:
         number = reached.pop()
@@ -66,14 +64,6 @@ def closed_part(objects: list[Any]) -> list[Any]:
             are_left[number] = False
             reached.extend(places[id(held)] for held in gc.get_referents(objects[number]) if id(held) in places)
     return list(compress(objects, are_left))
-
-
-def _counted_from_outside(objects: list[Any]) -> list[int]:
-    """How many references to each of these come from elsewhere; the list of the caller's caller is left out."""
-    inside: Counter[int] = Counter(map(id, chain.from_iterable(map(gc.get_referents, objects))))
-    alone = [object()]
-    (held_here,) = map(sys.getrefcount, alone)
-    return [count - held_here - inside[id(value)] for count, value in zip(map(sys.getrefcount, objects), objects)]
 
 
 def _tensors(torch: Torch) -> list[Any]:

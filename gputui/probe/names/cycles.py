@@ -78,10 +78,15 @@ def are_kept_by_gradients(torch: Torch, tensors: list[Tensor]) -> bool:
 
 def are_closed(objects: list[Any]) -> bool:
     """Whether every reference to these objects comes from one of them. The caller's list is the only other holder."""
+    return not any(count > 0 for count in counted_from_outside(objects))
+
+
+def counted_from_outside(objects: list[Any]) -> list[int]:
+    """How many references to each of these come from elsewhere; the list itself is left out."""
     inside: Counter[int] = Counter(map(id, chain.from_iterable(map(gc.get_referents, objects))))
     alone = [object()]
     (held_here,) = map(sys.getrefcount, alone)
-    return all(count - held_here <= inside[id(value)] for count, value in zip(map(sys.getrefcount, objects), objects))
+    return [count - held_here - inside[id(value)] for count, value in zip(map(sys.getrefcount, objects), objects)]
 
 
 def closed_by(objects: Iterable[AnyObject]) -> Closing:
