@@ -25,7 +25,7 @@ from gputui.explain.whatif.ahead import recorded_ahead
 from gputui.explain.whatif.allocator.settings import DEFAULTS, Device, with_settings
 from gputui.explain.whatif.cases import AS_WRITTEN, Case, answer
 from gputui.explain.whatif.replay.recorded import Recorded, recorded_from
-from gputui.explain.whatif.replay.replay import Outcome, replay
+from gputui.explain.whatif.replay.replay import Outcome, replay_in_slices
 from gputui.explain.whatif.trace.operations import operations_of
 from gputui.sources.files.torch_snapshot.segments import settings_of as snapshot_settings
 from gputui.sources.probe.listing import attach
@@ -181,7 +181,7 @@ def _random_programs(run: Run, count: int) -> dict[str, Tally]:
                 operations = operations_of(trace_of(trace), ())
                 asked = with_settings(settings_of(report["settings"], trace, WHOLE_DEVICE), settings)
                 read = snapshot_settings({"allocator_settings": real["settings"]}, ()).roundup_divisions
-                outcome = replay(operations, replace(asked, roundup_divisions=read), device)
+                *_, outcome = replay_in_slices(operations, replace(asked, roundup_divisions=read), device)
                 tallies[settings].add(f"seed {trace['seed']}", outcome, real)
     return tallies
 
