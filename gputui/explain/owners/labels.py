@@ -17,6 +17,7 @@ _VARIABLE = re.compile(r"(?:self\.)?\w+")
 _ROOT = re.compile(r"(?:self\.)?\w+(?:\[[^\]]*\])?")
 _STATE = re.compile(r"(?P<optimizer>.*?)\.(?:state|param_groups)\[(?P<parameter>.*)\](?:\.(?P<slot>\w+))?")
 _ENTRY = re.compile(r"(?P<collection>.+)\[(?P<key>[^\[\]]*)\]")
+_PAIR = re.compile(r"(?<=\d\])\[[01]\]$")
 _OUTPUT = re.compile(r"(?P<name>Out\[(?P<cell>\d+)\]|_+\d*)")
 _OF_EXCEPTION = "exception "
 
@@ -60,6 +61,11 @@ class Label(NamedTuple):
         """The dictionary or list that a tensor is an entry of, and its key; ("", "") for other paths."""
         found = _ENTRY.fullmatch(self.path)
         return (found["collection"], found["key"]) if found else ("", "")
+
+    @property
+    def layer_of_cache(self) -> str:
+        """The path to keys or values without the index of the pair of both, where they are one: `past[3]`."""
+        return _PAIR.sub("", self.path)
 
     @property
     def holder(self) -> str:
