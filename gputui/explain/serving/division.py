@@ -23,7 +23,7 @@ APART = frozenset({*MODEL, Category.KV_CACHE})
 MEM_POOL = "torch.cuda.MemPool"
 BY_NAME = {
     "lora": ("lora_a_stacked", "lora_b_stacked"),
-    "masks": ("inputs_and_outputs.attention_mask",),
+    "masks": ("attention_mask",),
 }
 """Parts of the engine's buffers, by what is in the names of their tensors.
 
