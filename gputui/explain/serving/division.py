@@ -82,8 +82,8 @@ def division(moment: TargetMoment, device: DeviceMoment) -> tuple[ServedPart, ..
     """The parts of a device that a server's model is on; () without an engine, or before the first look.
 
     They add up to the device's total where NVML reports it, else to what PyTorch has reserved. Without the allocator's
-    map, what graphs keep counts as buffers and as cache. While looks have not named all weights, what the server says
-    that they take counts.
+    map, what graphs keep counts as buffers and as cache. While looks have not named all weights and the whole cache,
+    what the server says that they take counts.
     """
     serving, storages = moment.serving, _storages(moment, device)
     if serving is None or not storages:
@@ -96,7 +96,9 @@ def division(moment: TargetMoment, device: DeviceMoment) -> tuple[ServedPart, ..
     unnamed = max(0, min(rest, rest - sum(live[category] for category in BUFFERS)))
     weights = max(named, min(named + unnamed, serving.profile.weights_bytes or 0))
     unnamed -= weights - named
-    buffers = rest - unnamed - (weights - named)
+    of_cache = max(0, min(unnamed, (serving.cache.size_bytes or 0) - kv_cache))
+    unnamed -= of_cache
+    buffers = rest - unnamed - of_cache - (weights - named)
     quantised = min(weights, _bytes_of(storages, _is_quantised)) if serving.settings.quantization else 0
     apart = {key: _bytes_of(storages, partial(_is_of, names)) for key, names in BY_NAME.items()}
     if sum(apart.values()) > buffers:  # some of them lie in the pool of a graph
@@ -105,7 +107,7 @@ def division(moment: TargetMoment, device: DeviceMoment) -> tuple[ServedPart, ..
         ServedPart("weights", weights - quantised, _dtypes(storages, without_quantised=bool(quantised))),
         ServedPart("quantised", quantised, _dtypes(filter(_is_quantised, storages))),
         ServedPart("lora", apart.get("lora", 0)),
-        ServedPart("kv_cache", kv_cache),
+        ServedPart("kv_cache", kv_cache + of_cache),
         ServedPart("masks", apart.get("masks", 0)),
         ServedPart("graphs", graphs.live_bytes + graphs.free_bytes),
         ServedPart("buffers", buffers - sum(apart.values())),

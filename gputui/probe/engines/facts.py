@@ -189,6 +189,7 @@ TRANSFORMERS = EngineFacts(
     facts={
         "settings": {
             "dtype": (("core.model_dtype",), TEXT),
+            "max_num_seqs": (("core.cb_config.max_requests_per_batch",), WHOLE),
             "enable_prefix_caching": (("core.cache.use_prefix_sharing",), TRUTH),
             "block_size": (("core.cb_config.page_size",), WHOLE),
         },
@@ -218,7 +219,7 @@ TRANSFORMERS = EngineFacts(
     tensor={},
     requests=("core.scheduler.active_requests",),
     request={"tokens": "position_offset"},
-    variables={},
+    variables={"batch_processor": "core"},
     roles={(True, False): "continuous batching"},
     null_blocks=0,
     must_run=True,

@@ -8,7 +8,7 @@ import pytest
 
 from gputui.explain.serving.division import division
 from gputui.explain.serving.words import headline, lines_of, use_words
-from gputui.model.attached.serving import KvUse, Serving
+from gputui.model.attached.serving import KvCache, KvUse, Serving
 from gputui.model.attached.tensors import Category
 from gputui.units import GIB, MIB
 from tests.explain.moments import Tensor, moment, row
@@ -56,3 +56,11 @@ def test_requests_are_told_where_free_blocks_are_not_known():
     assert use_words(Serving("transformers", "5.24.0", "continuous batching", use=use)) == (
         "3 requests running, 1 waiting, the longest 900 tokens."
     )
+
+
+def test_a_cache_that_no_look_has_named_yet_counts_as_the_server_says():
+    found = moment(row(Tensor(8, "model.w", Category.PARAMETER), Tensor(66, None)), used_mib=2048)
+    serving = Serving("transformers", "5.24.0", "continuous batching", cache=KvCache(64, block_bytes=MIB))
+    parts = division(replace(found, serving=serving), found.devices[0])
+    sizes = {part.key: part.bytes // MIB for part in parts}
+    assert (sizes["kv_cache"], sizes["unnamed"]) == (64, 2)
