@@ -11,7 +11,6 @@ from gputui.model.attached.finding import Finding
 from gputui.model.attached.serving import Serving
 from gputui.model.weight import Weight
 
-
 SEATS = {"transformers": "max_requests_per_batch"}
 """What engines call their limit of running requests, if that is not vLLM's `max_num_seqs`."""
 
