@@ -60,8 +60,13 @@ def _fits(groups: tuple[KvGroup, ...], tokens: int, settings: ServingSettings, u
 
 
 def tokens_in(blocks: int, groups: tuple[KvGroup, ...], settings: ServingSettings) -> int | None:
-    """The tokens of a cache of so many blocks, as the server's log says it: of requests of max_model_len each."""
+    """The tokens of a cache of so many blocks, as vLLM's log says it: of requests of max_model_len each.
+
+    Without such a limit, they are known where all layers keep all tokens.
+    """
     length = settings.max_model_len
+    if not length and len(groups) == 1 and not groups[0].sliding_window:
+        return blocks * (groups[0].block_size or 0) or None
     needed = blocks_of_request(groups, length, settings) if length else None
     return int(blocks / needed * length) if needed and length else None
 
@@ -79,4 +84,4 @@ def more_requests(serving: Serving) -> int | None:
 def blocks_in_use(serving: Serving) -> int:
     """Blocks of the pool that requests hold now."""
     use = serving.use
-    return max(0, (use.blocks or 0) - NULL_BLOCKS - (use.free_blocks or 0))
+    return max(0, (use.blocks or 0) - use.null_blocks - (use.free_blocks or 0))

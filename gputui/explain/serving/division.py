@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from gputui.explain.memory.parts import parts_of
@@ -20,8 +21,15 @@ BUFFERS = tuple(frozenset(Category) - {*MODEL, Category.KV_CACHE, Category.UNATT
 APART = frozenset({*MODEL, Category.KV_CACHE})
 """Parts of their own, also where they lie in the pool of a graph."""
 MEM_POOL = "torch.cuda.MemPool"
-LORA_TENSORS = ("lora_a_stacked", "lora_b_stacked")
-"""Where vLLM's layers keep the adapters: places for max_loras of them, filled or not."""
+BY_NAME = {
+    "lora": ("lora_a_stacked", "lora_b_stacked"),
+    "masks": ("attention_mask",),
+}
+"""Parts of the engine's buffers, by what is in the names of their tensors.
+
+vLLM's layers keep places for max_loras adapters, filled or not. Continuous batching in transformers has a mask of all
+tokens in a batch for all tokens in the cache, unless its attention is flash attention.
+"""
 QUANTISED_TYPES = ("float8", "float4", "int8", "uint8", "int32")
 """How the data types of weights that are quantised begin: several small numbers may lie in one larger one."""
 _OUTER = ("outside", "others", "driver")
@@ -41,6 +49,7 @@ PARTS = {
     "quantised": PartFacts("weights, quantised", "quantised", "Q", "parameter"),
     "lora": PartFacts("LoRA adapters", "LoRA", "L", "parameter"),
     "kv_cache": PartFacts("KV cache", "KV cache", "K", "kv_cache"),
+    "masks": PartFacts("attention masks", "masks", "M", "other"),
     "graphs": PartFacts("CUDA graphs (private pools)", "CUDA graphs", "v", "private"),
     "buffers": PartFacts("the engine's other buffers", "other buffers", "X", "other"),
     "unnamed": PartFacts("without a name so far", "no name so far", "U", "unattributed"),
@@ -73,8 +82,8 @@ def division(moment: TargetMoment, device: DeviceMoment) -> tuple[ServedPart, ..
     """The parts of a device that a server's model is on; () without an engine, or before the first look.
 
     They add up to the device's total where NVML reports it, else to what PyTorch has reserved. Without the allocator's
-    map, what graphs keep counts as buffers and as cache. While looks have not named all weights, what the server says
-    that they take counts.
+    map, what graphs keep counts as buffers and as cache. While looks have not named all weights and the whole cache,
+    what the server says that they take counts.
     """
     serving, storages = moment.serving, _storages(moment, device)
     if serving is None or not storages:
@@ -87,16 +96,21 @@ def division(moment: TargetMoment, device: DeviceMoment) -> tuple[ServedPart, ..
     unnamed = max(0, min(rest, rest - sum(live[category] for category in BUFFERS)))
     weights = max(named, min(named + unnamed, serving.profile.weights_bytes or 0))
     unnamed -= weights - named
-    buffers = rest - unnamed - (weights - named)
+    of_cache = max(0, min(unnamed, (serving.cache.size_bytes or 0) - kv_cache))
+    unnamed -= of_cache
+    buffers = rest - unnamed - of_cache - (weights - named)
     quantised = min(weights, _bytes_of(storages, _is_quantised)) if serving.settings.quantization else 0
-    lora = min(buffers, _bytes_of(storages, _is_lora))
+    apart = {key: _bytes_of(storages, partial(_is_of, names)) for key, names in BY_NAME.items()}
+    if sum(apart.values()) > buffers:  # some of them lie in the pool of a graph
+        apart = {}
     parts = [
         ServedPart("weights", weights - quantised, _dtypes(storages, without_quantised=bool(quantised))),
         ServedPart("quantised", quantised, _dtypes(filter(_is_quantised, storages))),
-        ServedPart("lora", lora),
-        ServedPart("kv_cache", kv_cache),
+        ServedPart("lora", apart.get("lora", 0)),
+        ServedPart("kv_cache", kv_cache + of_cache),
+        ServedPart("masks", apart.get("masks", 0)),
         ServedPart("graphs", graphs.live_bytes + graphs.free_bytes),
-        ServedPart("buffers", buffers - lora),
+        ServedPart("buffers", buffers - sum(apart.values())),
         ServedPart("unnamed", unnamed),
         ServedPart("cached", counted.reserved_bytes - counted.allocated_bytes - graphs.free_bytes),
         *(ServedPart(key, sizes.get(key, 0)) for key in _OUTER),
@@ -153,8 +167,8 @@ def _is_quantised(storage: Storage) -> bool:
     return storage.category is Category.PARAMETER and storage.dtype.startswith(QUANTISED_TYPES)
 
 
-def _is_lora(storage: Storage) -> bool:
-    return storage.category in BUFFERS and any(name in storage.owner for name in LORA_TENSORS)
+def _is_of(names: Sequence[str], storage: Storage) -> bool:
+    return storage.category in BUFFERS and any(name in storage.owner for name in names)
 
 
 def _bytes_of(storages: Iterable[Storage], is_meant: Callable[[Storage], bool]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gputui.explain.owners.names import counted
+from gputui.explain.owners.names import counted, listed
 from gputui.explain.serving.capacity import (
     NULL_BLOCKS,
     blocks_in_use,
@@ -37,9 +37,11 @@ def headline(serving: Serving, parts: Sequence[ServedPart], whole_bytes: int, wh
     sizes = {part.key: part.bytes for part in parts}
     kv, weights = sizes.get("kv_cache", 0), sizes.get("weights", 0) + sizes.get("quantised", 0)
     shares = [f"{format_bytes(weights)} are weights", f"{format_bytes(kv)} ({kv / whole_bytes:.0%} {whole}) KV cache"]
+    if masks := sizes.get("masks", 0):
+        shares.append(f"{format_bytes(masks)} attention masks")
     utilization = serving.settings.gpu_memory_utilization
     flag = f" at gpu_memory_utilization={utilization:g}" if utilization else ""
-    return f"{serving.name} {serving.version}, {serving.role}: {' and '.join(shares)}{flag}."
+    return f"{serving.name} {serving.version}, {serving.role}: {listed(shares)}{flag}."
 
 
 def lines_of(serving: Serving, parts: Sequence[ServedPart]) -> tuple[ServedLine, ...]:
@@ -48,6 +50,7 @@ def lines_of(serving: Serving, parts: Sequence[ServedPart]) -> tuple[ServedLine,
         "weights": ", ".join(part.dtypes[0] for part in parts if part.key == "weights" and part.dtypes),
         "quantised": _quantised_note(serving, parts),
         "kv_cache": cache_note(serving),
+        "masks": "flash attention needs none",
         "cached" if _is_cached(parts) else "kept": _peak_note(serving),
     }
     return tuple(ServedLine(part, notes.get(part.key, "")) for part in parts)
@@ -100,6 +103,20 @@ def cache_words(serving: Serving | None) -> str:
 def use_words(serving: Serving) -> str:
     """What the cache holds now, and who runs; "" where the scheduler is in another process."""
     use = serving.use
+    if use.running is None or use.waiting is None:
+        return ""
+    words = _block_words(serving)
+    words += f"{counted(use.running, 'request')} running, {use.waiting:,} waiting"
+    if use.requests_read:
+        words += f", the longest {use.longest_tokens:,} tokens"
+    if use.preemptions:
+        words += f", {counted(use.preemptions, 'preemption')}"
+    more = more_requests(serving)
+    return f"{words}; {more:,} more like these fit." if more is not None else f"{words}."
+
+
+def _block_words(serving: Serving) -> str:
+    use = serving.use
     if use.blocks is None or use.free_blocks is None:
         return ""
     held = blocks_in_use(serving)
@@ -107,13 +124,7 @@ def use_words(serving: Serving) -> str:
     words = f"KV blocks: {held:,} of {use.blocks:,} in use ({share:.1%})"
     if serving.settings.enable_prefix_caching and use.prefix_blocks is not None:
         words += f", {use.prefix_blocks:,} keep a prefix"
-    words += f". {counted(use.running or 0, 'request')} running, {use.waiting or 0:,} waiting"
-    if use.requests_read:
-        words += f", the longest {use.longest_tokens:,} tokens"
-    if use.preemptions:
-        words += f", {counted(use.preemptions, 'preemption')}"
-    more = more_requests(serving)
-    return f"{words}; {more:,} more like these fit." if more is not None else f"{words}."
+    return f"{words}. "
 
 
 def notes_of(serving: Serving) -> tuple[str, ...]:

@@ -54,6 +54,7 @@ HELD = "held"
 _VARIABLE = re.compile(r"(?:self\.)?\w+")
 _ROOT = re.compile(r"(?:self\.)?\w+(?:\[[^\]]*\])?")
 _ENTRY = re.compile(r"(?P<collection>.+)\[(?P<key>[^\[\]]*)\]")
+_PAIR = re.compile(r"(?<=\d\])\[[01]\]$")
 _OUTPUT = re.compile(r"(?P<name>Out\[(?P<cell>\d+)\]|_+\d*)")
 _SLOT = re.compile(r"\.(\w+)")
 _FUNCTION = re.compile(r"(?P<file>[^:]+):\d+(?:, \d+)* in (?P<name>.+)")
@@ -141,6 +142,11 @@ class OwnerName(str):
         """The dictionary or list that a tensor is an entry of, and its key; ("", "") for other paths."""
         found = _ENTRY.fullmatch(self.path)
         return (found["collection"], found["key"]) if found else ("", "")
+
+    @property
+    def layer_of_cache(self) -> str:
+        """The path to keys or values without the index of the pair of both, where they are one: `past[3]`."""
+        return _PAIR.sub("", self.path)
 
     @property
     def collection_of_holder(self) -> str:

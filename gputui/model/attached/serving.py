@@ -80,18 +80,22 @@ class KvTensor:
 
 @dataclass(frozen=True, slots=True)
 class KvCache:
-    """The cache of keys and values as it was allocated."""
+    """The cache of keys and values as it was allocated.
+
+    `block_bytes` is what a block takes, where the engine says that and not where its layers lie.
+    """
 
     blocks: int | None = None
     groups: tuple[KvGroup, ...] = ()
     tensors: tuple[KvTensor, ...] = ()
+    block_bytes: int | None = None
 
     @property
     def size_bytes(self) -> int | None:
         """What it takes, None where the engine does not say it."""
         sizes = [tensor.size_bytes for tensor in self.tensors if tensor.size_bytes]
         if not sizes:
-            return None
+            return self.blocks * self.block_bytes if self.blocks and self.block_bytes else None
         return sum(sizes) if any(tensor.shared_by for tensor in self.tensors) else max(sizes)
 
     @property
@@ -110,7 +114,7 @@ class KvCache:
 class KvUse:
     """The cache and the requests at the moment.
 
-    One of the `blocks` is never used (vLLM's null block). Of the `free_blocks`, some may still hold a prefix:
+    Of the `blocks`, `null_blocks` are never used (vLLM has one). Of the `free_blocks`, some may still hold a prefix:
     `prefix_blocks` counts all that do, in use or free. `tokens`, `longest_tokens` and `preemptions` are those of the
     `requests_read` of the running requests.
     """
@@ -123,7 +127,8 @@ class KvUse:
     requests_read: int = 0
     tokens: int = 0
     longest_tokens: int = 0
-    preemptions: int = 0
+    preemptions: int | None = None
+    null_blocks: int = 1
 
 
 @dataclass(frozen=True, slots=True)

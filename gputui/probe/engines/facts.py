@@ -1,7 +1,8 @@
 """What is read where in an engine's objects: the only table to change for another version, or another engine.
 
 A fact is optional: where none of its places has a value of its kind, it is None. A place is a path of attributes; it
-begins with the name of an object in `classes`. `#` at its end asks for the number of elements. Where versions differ,
+begins with the name of an object in `classes`. `#` at its end asks for the number of elements, `*` in it is the only
+element of a list or dictionary. A place with ` + ` is a sum, of which each part must be there. Where versions differ,
 the newest place comes first.
 """
 
@@ -42,6 +43,10 @@ class EngineFacts(NamedTuple):
     """Names for objects from which a search finds the engine's tensors, wherever its threads are: their places."""
     roles: dict[tuple[bool, bool], str]
     """Of a process with or without a scheduler, and with or without a model."""
+    null_blocks: int
+    """So many of the pool's blocks are never used."""
+    must_run: bool = False
+    """Programs that serve nothing import these modules, too: it is there only while a thread runs one of them."""
 
 
 WHOLE, NUMBER, TEXT, TRUTH = "whole", "number", "text", "truth"
@@ -161,6 +166,63 @@ VLLM = EngineFacts(
         (False, True): "worker",
         (False, False): "API server",
     },
+    null_blocks=1,
 )
 
-ENGINES = (VLLM,)
+_BATCHING = "transformers.generation.continuous_batching.continuous_api"
+
+_FREE_BLOCKS = (
+    "core.cache.pool.free_sectors# + core.cache.pool._free_blocks.*._length"
+    " + core.cache.cache_allocators.*.ledger.cached_blocks#"
+)
+"""Those that no request holds: never used, given back, and kept for a prefix. A sector is one block where all layers
+keep all tokens; of other models, this is not known."""
+
+TRANSFORMERS = EngineFacts(
+    name="transformers",
+    version="transformers.utils.__version__",
+    modules=(_BATCHING,),
+    packages=("transformers",),
+    classes={"core": (_BATCHING, "ContinuousBatchProcessor")},  # 5.20 and newer
+    leading="core",
+    among={},
+    facts={
+        "settings": {
+            "dtype": (("core.model_dtype",), TEXT),
+            "max_num_seqs": (("core.cb_config.max_requests_per_batch",), WHOLE),
+            "enable_prefix_caching": (("core.cache.use_prefix_sharing",), TRUTH),
+            "block_size": (("core.cb_config.page_size",), WHOLE),
+        },
+        "profile": {},
+        "cache": {
+            "blocks": (("core.cache.num_sectors",), WHOLE),
+            "block_bytes": (("core.cache.bytes_per_sector",), WHOLE),
+        },
+        "use": {
+            "blocks": (("core.cache.num_sectors",), WHOLE),
+            "free_blocks": ((_FREE_BLOCKS,), WHOLE),
+            "prefix_blocks": (("core.cache.cache_allocators.*.ledger.hash_to_block#",), WHOLE),
+            "running": (("core.scheduler.active_requests#",), WHOLE),
+            "waiting": (("core.scheduler.waiting_requests#",), WHOLE),
+        },
+    },
+    groups=("core.cache.cache_allocators",),
+    group={
+        "layers": (("group.layer_indices#",), WHOLE),
+        "block_size": (("group.tokens_per_page",), WHOLE),
+        "heads": (("group.num_key_value_heads",), WHOLE),
+        "head_size": (("group.head_dim",), WHOLE),
+        "dtype": (("group.cache_dtype",), TEXT),
+        "sliding_window": (("group.sliding_window",), WHOLE),
+    },
+    tensors=(),
+    tensor={},
+    requests=("core.scheduler.active_requests",),
+    request={"tokens": "position_offset"},
+    variables={"batch_processor": "core"},
+    roles={(True, False): "continuous batching"},
+    null_blocks=0,
+    must_run=True,
+)
+
+ENGINES = (VLLM, TRANSFORMERS)

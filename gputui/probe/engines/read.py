@@ -54,7 +54,7 @@ class EngineReader:
             return None
         attributes, objects = AttributeReader(), self._objects()
         if not objects and perf_counter() >= self._search_at:
-            self._found = find(engine, attributes)
+            self._found = find(engine, attributes) if not engine.must_run or _runs(engine) else {}
             self._search_at, self._rest_s = perf_counter() + self._rest_s, min(2 * self._rest_s, LONGEST_REST_S)
             objects = self._objects()
         return _Reading(engine, objects, attributes) if objects else None
@@ -86,7 +86,7 @@ class _Reading:
         fields["cache"]["tensors"] = [
             self._of_another("tensor", tensor, engine.tensor) for tensor in self._elements(engine.tensors)
         ]
-        fields["use"].update(self._requests())
+        fields["use"].update(self._requests(), null_blocks=engine.null_blocks)
         role = engine.roles["core" in self._objects, "worker" in self._objects]
         return {"name": engine.name, "version": _version(engine.version), "role": role, **fields}
 
@@ -111,31 +111,35 @@ class _Reading:
         names = self._engine.request
         requests = self._elements(self._engine.requests)
         tokens = [self._own(request, names["tokens"]) for request in requests]
-        preemptions = [self._own(request, names["preemptions"]) for request in requests]
         lengths = [length for length in tokens if type(length) is int]
-        return {
+        fields = {
             "requests_read": len(lengths),
             "tokens": sum(lengths),
             "longest_tokens": max(lengths, default=0),
-            "preemptions": sum(count for count in preemptions if type(count) is int),
         }
+        if "preemptions" in names:
+            counts = [self._own(request, names["preemptions"]) for request in requests]
+            fields["preemptions"] = sum(count for count in counts if type(count) is int)
+        return fields
 
     def _value(self, places: Places, kind: str) -> AnyObject:
         for place in places:
-            path, sharp, _ = place.partition("#")
-            value = self._at(path)
-            converted = _length(value) if sharp else _converted(value, kind)
-            if converted is not None:
-                return converted
+            parts = [self._part(part, kind) for part in place.split(" + ")]
+            if all(part is not None for part in parts):
+                return sum(parts) if len(parts) > 1 else parts[0]
         return None
+
+    def _part(self, place: str, kind: str) -> AnyObject:
+        path, sharp, _ = place.partition("#")
+        value = self._at(path)
+        return _length(value) if sharp else _converted(value, kind)
 
     def _first(self, places: Places) -> AnyObject:
         values = (self._at(place) for place in places)
         return next((value for value in values if value is not _NOTHING and value is not None), _NOTHING)
 
     def _elements(self, places: Places) -> list[Any]:
-        values = self._first(places)
-        return list(values[:ELEMENTS_AT_MOST]) if type(values) in (list, tuple) else []
+        return _elements_of(self._first(places))[:ELEMENTS_AT_MOST]
 
     def _at(self, path: str) -> AnyObject:
         start, *names = path.split(".")
@@ -143,7 +147,7 @@ class _Reading:
         for name in names:
             if value is _NOTHING:
                 return value
-            value = self._own(value, name)
+            value = _only(value) if name == "*" else self._own(value, name)
         return value
 
     def _own(self, owner: AnyObject, name: str) -> AnyObject:
@@ -151,6 +155,18 @@ class _Reading:
         if own is not None and name in own:
             return own[name]
         return self._attributes.read(owner).get(name, _NOTHING) if own is None else _NOTHING
+
+
+def _elements_of(value: AnyObject) -> list[Any]:
+    """The elements of a list, or the values of a dictionary; [] of anything else, and of a very long dictionary."""
+    if type(value) in (list, tuple):
+        return list(value[:ELEMENTS_AT_MOST])
+    return list(value.values()) if type(value) is dict and len(value) <= COPIED_AT_MOST else []
+
+
+def _only(value: AnyObject) -> AnyObject:
+    elements = _elements_of(value)
+    return elements[0] if len(elements) == 1 else _NOTHING
 
 
 def _length(value: AnyObject) -> int | None:
@@ -216,6 +232,12 @@ def find(engine: EngineFacts, attributes: AttributeReader) -> Found:
             for held in _held_by(value, engine, attributes):
                 (own if _is_engines(type(held), engine) else others).append((held, depth + 1))
     return found
+
+
+def _runs(engine: EngineFacts) -> bool:
+    """Whether a thread is in a function of one of its modules."""
+    modules = [id(plain.module_variables(known)) for name in engine.modules if (known := sys.modules.get(name))]
+    return any(id(frame.f_globals) in modules for frames in stacks.stacks_by_thread().values() for frame in frames)
 
 
 def _variables() -> list[Any]:

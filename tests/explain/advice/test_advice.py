@@ -602,6 +602,13 @@ def test_views_with_graphs_are_to_be_detached_before_they_are_copied():
     assert finding.remedy == "Keep row.detach().clone() instead of row: that would free 1.5 GiB."
 
 
+@pytest.mark.parametrize(("is_complete", "is_found"), [(True, True), (False, False)])
+def test_a_slice_tells_nothing_before_all_is_searched_as_the_rest_may_be_shown_by_another_tensor(is_complete, is_found):
+    mask = Tensor(1000, "attention_mask (modeling_llama.py:459 in forward)", X, shown_mib=0.01)
+    assert ("small_views" in story(moment(row(mask), is_complete=is_complete)).findings()) == is_found
+    assert "small_views" in story(moment(row(*rows_of_matrices(15)), is_complete=is_complete)).findings()
+
+
 def test_what_a_variable_keeps_with_its_graph_tells_no_batch():
     kept = [Tensor(100, f"samples[{n}] (train.py:9 in step)", A, first=8) for n in range(5)]
     top = moment(row(Tensor(150, "model: result", A, "Relu", first=64), *kept)).devices[0].layout

@@ -3,6 +3,7 @@
 import pytest
 
 from gputui.explain.advice import findings
+from gputui.explain.advice.held.holders import holders_of
 from tests.explain.moments import key_value_cache, key_value_tensors
 
 
@@ -80,3 +81,42 @@ def test_sessions_of_different_lengths_are_counted_together():
     shapes = [(1, 8, 512, 1024)] * 4 + [(1, 8, 256, 1024)] * 4
     title = "The KV cache holds 768 tokens of 2 sequences in 2 layers: 128 MiB, 171 KiB a token."
     assert found_in(key_value_tensors(names, 16, *shapes)).title == title
+
+
+OF_ONE_CACHE = {
+    "a list of layers": [f"engine.kv_caches[{layer}]" for layer in LAYERS],
+    "pairs of keys and values": [f"past[{layer}][{pair}]" for layer in LAYERS for pair in range(2)],
+    "layers by name": [f"caches['{kind}'].layers" for kind in KEYS_AND_VALUES],
+}
+
+
+@pytest.mark.parametrize("names", OF_ONE_CACHE.values(), ids=OF_ONE_CACHE)
+def test_the_layers_of_a_cache_are_one_holder(names):
+    assert held_in(key_value_tensors(names, 16, (1, 8, 8192, 64))) == ["the KV cache"]
+
+
+OF_SESSIONS = {
+    "in transformers": "sessions['{}'].layers[{}].keys (chat.py:9 in reply)",
+    "pairs": "sessions[{}].past[{}][0]",
+    "lists of layers": "sessions['{}'][{}]",
+    "beside other things": "sessions[{}]['out'].past_key_values.layers[{}].values",
+}
+
+
+@pytest.mark.parametrize("name", OF_SESSIONS.values(), ids=OF_SESSIONS)
+def test_what_keeps_many_caches_is_named_as_any_list_that_may_leak(name):
+    seen = key_value_tensors([name.format(user, layer) for user in range(5) for layer in range(4)], 16, (1, 8, 512, 64))
+    assert held_in(seen) == ["sessions"]
+    found = next(finding for finding in findings(seen, 0) if finding.kind == "kept_variable")
+    assert "keeps 320 MiB in 5 elements: a leak if it grows." in found.title
+    assert found.remedy.startswith(("Delete the entries of sessions", "Append"))
+
+
+def test_where_caches_are_is_said_once_for_all_sessions():
+    names = [f"sessions['{user}'].layers[{layer}].keys" for user in "abcd" for layer in LAYERS]
+    assert found_in(key_value_tensors(names, 16, (1, 8, 512, 64))).evidence == ("It is in sessions[*].layers[*].keys.",)
+
+
+def held_in(seen):
+    device = seen.devices[0]
+    return [holder.name for holder in holders_of(device.layout, seen.containers)]

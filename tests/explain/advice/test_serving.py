@@ -48,7 +48,14 @@ def test_requests_that_wait_for_blocks_are_told_with_the_flags_that_give_more():
 def test_requests_that_wait_for_a_seat_are_told_with_the_flag():
     found = kinds(free_blocks=900, running=8, waiting=9)["waits_for_seats"]
     assert found.title == "9 requests wait, as max_num_seqs=8 run; 88% of the blocks are free."
-    assert "--max-num-seqs" in found.remedy
+    assert "A larger max_num_seqs" in found.remedy
+
+
+def test_the_flag_has_the_name_that_its_engine_gives_it():
+    other = replace(SERVER, name="transformers", use=KvUse(blocks=1024, free_blocks=900, running=8, waiting=1))
+    found = findings(replace(moment(row(Tensor(1, "kv_caches[0]", Category.KV_CACHE))), serving=other), 0)
+    titles = [finding.title for finding in found if finding.kind == "waits_for_seats"]
+    assert titles == ["1 request waits, as max_requests_per_batch=8 run; 88% of the blocks are free."]
 
 
 QUIET = {

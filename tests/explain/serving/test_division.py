@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from gputui.explain.serving.division import division
-from gputui.explain.serving.words import headline, lines_of
+from gputui.explain.serving.words import headline, lines_of, use_words
+from gputui.model.attached.serving import KvCache, KvUse, Serving
 from gputui.model.attached.tensors import Category
 from gputui.units import GIB, MIB
 from tests.explain.moments import Tensor, moment, row
@@ -36,3 +37,30 @@ def test_they_are_lines_of_their_own(quantization: str | None, quantised: int, p
     notes = {line.part.key: line.note for line in lines_of(serving, parts)}
     assert notes.get("quantised", "") == ("fp8, float8_e4m3fn" if quantization else "")
     assert notes["weights"] == ("float16" if quantization else "float8_e4m3fn")
+
+
+@pytest.mark.parametrize(
+    "name", ["batch_processor.inputs_and_outputs.attention_mask['full_attention']", "attention_mask (llama.py:9 in go)"]
+)
+def test_attention_masks_of_continuous_batching_are_a_line_whatever_leads_to_them(name: str):
+    found = moment(row(Tensor(64, name, Category.OTHER), Tensor(4, "ids", Category.OTHER)), used_mib=2048)
+    made = replace(found, serving=Serving("transformers", "5.24.0", "continuous batching"))
+    parts = division(made, made.devices[0])
+    sizes = {part.key: part.bytes // MIB for part in parts}
+    assert (sizes["masks"], sizes["buffers"]) == (64, 4)
+    assert headline(made.serving, parts, 80 * GIB, "of the device").endswith(" KV cache and 64.0 MiB attention masks.")
+
+
+def test_requests_are_told_where_free_blocks_are_not_known():
+    use = KvUse(blocks=4096, running=3, waiting=1, requests_read=3, longest_tokens=900)
+    assert use_words(Serving("transformers", "5.24.0", "continuous batching", use=use)) == (
+        "3 requests running, 1 waiting, the longest 900 tokens."
+    )
+
+
+def test_a_cache_that_no_look_has_named_yet_counts_as_the_server_says():
+    found = moment(row(Tensor(8, "model.w", Category.PARAMETER), Tensor(66, None)), used_mib=2048)
+    serving = Serving("transformers", "5.24.0", "continuous batching", cache=KvCache(64, block_bytes=MIB))
+    parts = division(replace(found, serving=serving), found.devices[0])
+    sizes = {part.key: part.bytes // MIB for part in parts}
+    assert (sizes["kv_cache"], sizes["unnamed"]) == (64, 2)

@@ -20,6 +20,7 @@ from gputui.units import format_bytes
 HolderKey = tuple[str, str]
 
 _INDEX = re.compile(r"\[")
+_LAYER = re.compile(r"[\[.]\d+(?=[\].]|$)")
 _LAST_INDICES = re.compile(r"(\[[^\]]*\])+$")
 _NAMED_BY_OWNER = (Keeper.REDUCER, Keeper.GRADIENT_GRAPH)
 CYCLES = "reference cycles alone"
@@ -171,6 +172,8 @@ def _holder_of(owner: Owner, containers: Mapping[str, Container]) -> tuple[Holde
         return _keeper_of(owner)
     if category in OF_MODELS:
         return _model_of(owner, containers)
+    if category is Category.KV_CACHE and (caches := _container_of_caches(owner, containers)):
+        return ("variable", caches), caches
     named = owner.kept_by or (NOBODY if owner.saved_by else owner.name)
     if named.kind is OwnerKind.UNNAMED and category is Category.OTHER:
         named, category = NOBODY, Category.UNATTRIBUTED
@@ -199,6 +202,19 @@ def _container_of_models(owner: Owner, containers: Mapping[str, Container]) -> s
     path = owner.name.start if owner.category is Category.OPTIMIZER_STATE else owner.name.path
     paths = (path[: cut.start()] for cut in _INDEX.finditer(path))
     return next((name for name in paths if name in containers and containers[name].elements >= MODELS), "")
+
+
+def _container_of_caches(owner: Owner, containers: Mapping[str, Container]) -> str:
+    """The list or dictionary with a cache of keys and values in each element, such as the sessions of a server.
+
+    Of a list with a layer in each element, the cache is one.
+    """
+    path = owner.name.layer_of_cache
+    for cut in _INDEX.finditer(path):
+        element = path.find("]", cut.end())
+        if path[: cut.start()] in containers and _LAYER.search(path[element + 1 :]):
+            return path[: cut.start()]
+    return ""
 
 
 def _keeper_of(owner: Owner) -> tuple[HolderKey, str]:

@@ -18,7 +18,11 @@ OF_VARIABLES = frozenset({Category.ACTIVATION, Category.KV_CACHE, Category.OTHER
 
 
 def small_views(situation: Situation) -> Finding | None:
-    """The variable that keeps most through tensors that show little of it."""
+    """The variable that keeps most through tensors that show little of it.
+
+    Where not all was searched, a tensor that nobody has come to may show the rest, as of a buffer of which a function
+    gets a slice. So only lists and dictionaries count then.
+    """
     layout = situation.device.layout
     if layout is None:
         return None
@@ -27,7 +31,9 @@ def small_views(situation: Situation) -> Finding | None:
     for storage in layout.storages:
         is_of_variable = storage.category in OF_VARIABLES and storage.keeper is Keeper.NONE and not storage.saved_by
         if storage.views and storage.owner and is_of_variable:
-            variables[variable_of(storage.owner, by_name)].append(storage)
+            name = variable_of(storage.owner, by_name)
+            if layout.is_searched or name in by_name:
+                variables[name].append(storage)
     if not variables:
         return None
     name, storages = max(variables.items(), key=lambda variable: (_hidden_bytes(variable[1]), variable[0]))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gputui.explain.advice.situation import Situation
 from gputui.explain.advice.thresholds import PART_BYTES
-from gputui.explain.owners.names import counted, family, listed
+from gputui.explain.owners.names import counted, listed, patterns
 from gputui.explain.serving.words import cache_words
 from gputui.model.attached.analysis import Finding
 from gputui.model.attached.tensors import Category, Storage
@@ -20,8 +20,6 @@ _OF_TRANSFORMERS = re.compile(r"\.layers\[\d+\]\.(keys|values)$|past_key_values"
 _OF_KEYS_AND_VALUES = 4
 """How many dimensions they have; of more, the first are for keys and values, and for the layers."""
 _NUMBER = re.compile(r"(?<=[.\[])\d+(?=[\].]|$)")
-_TUPLE = re.compile(r"(?<=\d\])\[[01]\]$")
-"""How the names of keys and values in a tuple end."""
 _KEYS_OR_VALUES = re.compile(r"\b(key|value|k|v)(?=s?_)|(?<=_)(key|value|k|v)s?\b")
 _BITS = re.compile(r"\d+")
 
@@ -58,7 +56,7 @@ def kv_cache(situation: Situation) -> Finding | None:
         title=cache_words(situation.moment.serving)
         or _title(storages)
         or f"The KV cache takes {format_bytes(total_bytes)}.",
-        evidence=(f"It is in {listed(dict.fromkeys(family(storage.owner) for storage in storages))}.",),
+        evidence=(f"It is in {listed(patterns(storage.owner for storage in storages).values())}.",),
         bytes=total_bytes,
         screen="tensors",
         addresses=tuple(storage.address for storage in storages),
@@ -91,7 +89,7 @@ def _by_cache(storages: list[Storage]) -> dict[str, dict[str, list[Storage]]]:
     """The tensors by the name of their cache and the number of their layer, the last number in the name."""
     caches: dict[str, dict[str, list[Storage]]] = {}
     for storage in storages:
-        name = _TUPLE.sub("", storage.owner.path)
+        name = storage.owner.layer_of_cache
         layer = next(reversed(list(_NUMBER.finditer(name))), None)
         cache = _KEYS_OR_VALUES.sub("", name[: layer.start()] if layer else name)
         caches.setdefault(cache, {}).setdefault(layer[0] if layer else "", []).append(storage)

@@ -11,6 +11,9 @@ from gputui.model.attached.analysis import Finding
 from gputui.model.attached.serving import Serving
 from gputui.model.weight import Weight
 
+SEATS = {"transformers": "max_requests_per_batch"}
+"""What engines call their limit of running requests, if that is not vLLM's `max_num_seqs`."""
+
 
 def waits_for_blocks(situation: Situation) -> Finding | None:
     """Requests wait, or were preempted, while hardly any block is free."""
@@ -36,7 +39,7 @@ def waits_for_blocks(situation: Situation) -> Finding | None:
 
 
 def waits_for_seats(situation: Situation) -> Finding | None:
-    """Requests wait while many blocks are free, since as many run as max_num_seqs allows."""
+    """Requests wait while many blocks are free, since as many run as the engine's limit allows."""
     serving = situation.moment.serving
     free = _free_share(serving)
     if serving is None or free is None or free < IDLE_BLOCKS_SHARE or not serving.use.waiting:
@@ -45,12 +48,13 @@ def waits_for_seats(situation: Situation) -> Finding | None:
     if not most or running < most:
         return None
     count = serving.use.waiting
+    limit = SEATS.get(serving.name, "max_num_seqs")
     waiting = f"{counted(count, 'request')} wait{'s' if count == 1 else ''}"
     return Finding(
         weight=Weight.ADVICE,
-        title=f"{waiting}, as max_num_seqs={most} run; {free:.0%} of the blocks are free.",
+        title=f"{waiting}, as {limit}={most} run; {free:.0%} of the blocks are free.",
         evidence=(f"{blocks_in_use(serving):,} of {serving.use.blocks or 0:,} blocks are in use.",),
-        remedy="A larger --max-num-seqs lets more run; the profiling run then takes more, and the cache a little less.",
+        remedy=f"A larger {limit} lets more run; what a batch needs then takes more, and the cache a little less.",
     )
 
 
