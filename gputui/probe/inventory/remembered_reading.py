@@ -159,7 +159,7 @@ class RememberedReading:
             others.record_variables("remembered", [found[number] for number in left])
             entries = map(ledger.views.alone, tensors, map(ledger.entry_of, tensors))
             labels = [label_of(name, named.where) for name in names]
-            keeper.tensors.note(tensors, list(map(_named, entries, labels)))
+            keeper.tensors.note(tensors, list(map(_named, entries, labels)), are_all=not others.is_cut)
 
 
 def _named(entry: Entry | None, label: str) -> Entry | None:
