@@ -56,7 +56,8 @@ SCAN_SHARE = 0.75  # of a scan that was asked for: to list the objects may take 
 MODULES_SHARE = 0.2
 """The same for the globals of modules that are not on a stack, or installed: few of them lead to a tensor."""
 KEPT_SHARE = 0.25
-"""The same for what exceptions and optimizers hold, which a large program's variables must not take away."""
+"""The same for other threads and tasks, and for what exceptions and optimizers hold: the variables of the first ones
+must not take it away."""
 
 
 class InventoryRun:
@@ -184,6 +185,7 @@ class InventoryRun:
         self._read_remembered()
         self._search.search(self._namespaces, meter)
         others = {**{ident: frames.copy for ident, frames in self._threads.others.items()}, **tasks}
+        meter = self._meter.part(KEPT_SHARE) if meter.is_over else meter
         self._namespaces += memory.other_threads.search(self._search, others, self._keepers.cells, meter)
         self._namespaces += memory.program_modules.search(
             self._search, self._threads.modules(), self._meter.part(MODULES_SHARE)
