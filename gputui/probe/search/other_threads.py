@@ -14,8 +14,8 @@ from gputui.probe.pace.turns import Turns
 from gputui.probe.search.search import VariableSearch
 
 THREADS_AT_ONCE = 8
-LEADING_SHARE = 0.5
-"""Of the time for all: the rest is for threads that may lead to something by now."""
+DUE_SHARE = 0.5
+"""Of the time for all, for threads that may lead to something by now: first, as what the others hold keeps its name."""
 REST = 8
 """For how many searches a thread that led to nothing is passed over."""
 LABELS_AT_MOST = 64
@@ -54,8 +54,8 @@ class OtherThreads:
         seen: set[int] = set()
         unread = dict(self._labels)
         found: list[Namespace] = []
-        of_leading = meter.part(LEADING_SHARE) if due else meter
-        for what, some, part in (("leading threads", leading, of_leading), ("threads", due, meter)):
+        of_due = meter.part(DUE_SHARE) if leading else meter
+        for what, some, part in (("threads", due, of_due), ("leading threads", leading, meter)):
             for together in self._turns.in_turn(what, some, part, THREADS_AT_ONCE):
                 stacks = {ident: stack() for ident, stack in together}
                 if part.spend(FRAME_STEPS * sum(map(len, stacks.values()))):
