@@ -51,6 +51,11 @@ class OtherTensors:
         self._meter = meter
         self._turns = turns
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether there was no time for something that was to be recorded."""
+        return self._meter.is_over
+
     def record_variables(self, what: str, tensors: list[NamedValue]) -> None:
         """Record the tensors of variables, those that something else keeps alive last; `what`: see `Turns`."""
         for named in _of_caches(tensors):

@@ -160,7 +160,7 @@ class RememberedReading:
             others.record_variables("remembered", [found[number] for number in left])
             entries = map(ledger.views.alone, tensors, map(ledger.entry_of, tensors))
             owners = [owner_of(name, named.where) for name in names]
-            keeper.tensors.note(tensors, list(map(_named, entries, owners)))
+            keeper.tensors.note(tensors, list(map(_named, entries, owners)), are_all=not others.is_cut)
 
 
 def _named(entry: Entry | None, owner: Owner) -> Entry | None:

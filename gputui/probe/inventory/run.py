@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from itertools import groupby
 from operator import attrgetter, itemgetter
+from types import FrameType
 from typing import Any
 
 from gputui.probe.allocator import known_sizes
@@ -21,7 +22,7 @@ from gputui.probe.objects.attributes import AttributeReader
 from gputui.probe.objects.frame_variables import can_read_variables
 from gputui.probe.objects.heap import FROZEN, TOO_MANY, Heap
 from gputui.probe.objects.kinds import EXCEPTION, GENERATOR, MODULE, OPTIMIZER, TENSOR, TypeClassifier
-from gputui.probe.objects.threads import Threads
+from gputui.probe.objects.threads import AT_ONCE, Threads
 from gputui.probe.objects.torch_types import Torch
 from gputui.probe.pace.meter import Meter
 from gputui.probe.search import containers, suspended
@@ -55,7 +56,8 @@ SCAN_SHARE = 0.75  # of a scan that was asked for: to list the objects may take 
 MODULES_SHARE = 0.2
 """The same for the globals of modules that are not on a stack, or installed: few of them lead to a tensor."""
 KEPT_SHARE = 0.25
-"""The same for what exceptions and optimizers hold, which a large program's variables must not take away."""
+"""The same for other threads and tasks, and for what exceptions and optimizers hold: the variables of the first ones
+must not take it away."""
 
 
 class InventoryRun:
@@ -176,10 +178,15 @@ class InventoryRun:
         meter = self._meter.part(SEARCH_SHARE)
         memory = self._memory
         self._search.leave_out(self._keepers.holders())
-        self._namespaces = [*engine_reader.namespaces(), *self._keepers.variables(self._all_frames(meter))]
+        tasks = suspended.stacks_of_tasks()
+        first = {ident: tasks.pop(ident) for ident in list(tasks)[:AT_ONCE]}
+        frames = self._all_frames([stack() for stack in first.values()])
+        self._namespaces = [*engine_reader.namespaces(), *self._keepers.variables(frames)]
         self._read_remembered()
         self._search.search(self._namespaces, meter)
-        self._namespaces += memory.other_threads.search(self._search, self._threads.others, self._keepers.cells, meter)
+        others = {**{ident: frames.copy for ident, frames in self._threads.others.items()}, **tasks}
+        meter = self._meter.part(KEPT_SHARE) if meter.is_over else meter
+        self._namespaces += memory.other_threads.search(self._search, others, self._keepers.cells, meter)
         self._namespaces += memory.program_modules.search(
             self._search, self._threads.modules(), self._meter.part(MODULES_SHARE)
         )
@@ -204,11 +211,13 @@ class InventoryRun:
     def _record_remembered(self) -> None:
         self._reading.record(self._ledger, self._others, self._meter.part(SEARCH_SHARE))
 
-    def _all_frames(self, meter: Meter) -> list[stacks.RunningFrame]:
-        """Those that threads run, that asyncio's tasks will go on with, and that a debugger shows."""
+    def _all_frames(self, of_tasks: list[list[FrameType]]) -> list[stacks.RunningFrame]:
+        """Those that threads run, that a debugger shows, and that these tasks will go on with."""
         running = self._threads.running
         of_debuggers = suspended.of_debuggers(running, self._attributes)
-        return [*running, *of_debuggers, *suspended.of_tasks(running, meter)]
+        seen = {id(frame) for frame, _ in running}
+        waiting = [frame for frames in of_tasks for frame in stacks.of_the_program(frames) if id(frame) not in seen]
+        return [*running, *of_debuggers, *stacks.with_variables(list(plain.by_id(waiting).values()))]
 
     def _objects(self) -> dict[int, list[Any]]:
         """Finds among Python's objects, by kind: among all of them for a scan, otherwise among the young ones."""

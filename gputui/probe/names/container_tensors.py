@@ -62,6 +62,8 @@ class ContainerTensors:
         """Whether its elements lead farther than records are read: then it is searched like any other."""
         self._behind = 0
         """How many looks in turn had no time for all elements that were new."""
+        self._are_recorded = False
+        """Whether there was time to record all tensors that were read last."""
         self.parts: dict[tuple[Handle, str], ContainerTensors] = {}
         """Those of the long containers in a short one, by their names."""
 
@@ -102,7 +104,7 @@ class ContainerTensors:
             if not meter.spend(1 + (last - self.length) * self._per_element // RECORDS_PER_STEP):
                 return
             yield self._part(records.part(container, kind, name, self.length, last), last - self.length)
-            if not meter.affordable_steps():
+            if not self._are_recorded:
                 return
             self.length = last
             self._keep_part()
@@ -118,7 +120,7 @@ class ContainerTensors:
             if not meter.spend(1 + (last - self._next) * self._per_element // RECORDS_PER_STEP):
                 return
             yield self._part(records.part(container, kind, name, self._next, last), last - self._next)
-            if not meter.affordable_steps():
+            if not self._are_recorded:
                 return
             self._next = last
             self._keep_part()
@@ -141,8 +143,12 @@ class ContainerTensors:
         self._in_part = _Pass()
         return found.names, found.tensors
 
-    def note(self, tensors: list[Tensor], entries: list[Entry | None]) -> None:
-        """Know these tensors in later looks; one without memory of its own has no entry."""
+    def note(self, tensors: list[Tensor], entries: list[Entry | None], *, are_all: bool) -> None:
+        """Know these tensors in later looks; one without memory of its own has no entry.
+
+        `are_all`: whether there was time to record all of them.
+        """
         rows = [(tensor, entry) for tensor, entry in zip(tensors, entries) if entry is not None]
         self._in_part.references += [weakref.ref(tensor) for tensor, _ in rows]
         self._in_part.entries += [entry for _, entry in rows]
+        self._are_recorded = are_all

@@ -7,6 +7,7 @@ was only if each of those objects still holds the next one.
 from __future__ import annotations
 
 import gc
+import sys
 from collections import deque
 from itertools import compress, count, repeat
 from operator import is_
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 from gputui.probe.names.climb import Path, is_of_module
 from gputui.probe.names.container_tensors import ContainerTensors
 from gputui.probe.objects import plain
-from gputui.probe.objects.attributes import AttributeReader
+from gputui.probe.objects.attributes import AttributeReader, module_dict
 from gputui.probe.objects.functions import closure_of
 from gputui.probe.objects.handles import Handle, handle_of, objects_of
 from gputui.probe.objects.kinds import SEQUENCES
@@ -28,6 +29,7 @@ from gputui.protocol.owners import Where
 
 AT_MOST = 16
 """So many containers are remembered, those found last."""
+OWNED_BY_MODULES = ("_modules", "_parameters", "_buffers")
 COLLECTIONS = (list, dict, deque, set, LRU_CACHE)
 """What grows; a tuple or an object is a record in one of these."""
 
@@ -98,10 +100,11 @@ class Remembered:
     ) -> bool:
         """Remember the last collection on a way, or the last object if it has none; returns whether that was done.
 
-        What is shared by several ways must be a collection and the last on them.
+        What is shared by several ways must be a collection and the last on them. A way down through a module's children
+        is left to those who read modules: they have not come so far yet.
         """
         objects = objects_of(list(handles))
-        if not objects or any(map(is_, objects, repeat(None))):
+        if not objects or any(map(is_, objects, repeat(None))) or _is_in_module(objects):
             return False
         names = _names_down(variable, objects, attributes)
         named = [number for number, name in enumerate(names) if name]
@@ -144,6 +147,14 @@ def _shared(paths: list[Path]) -> tuple[Handle, ...] | None:
             break
         shared.append(handles[0])
     return tuple(shared) if len(paths) > 1 and shared else None
+
+
+def _is_in_module(objects: list[Any]) -> bool:
+    """Whether one of these is what a module before it has its children, parameters or buffers in."""
+    cls = sys.modules["torch"].nn.Module
+    owned = [module_dict(value) for value in objects if issubclass(type(value), cls)]
+    parts = {id(dict.get(attributes, part)) for attributes in owned for part in OWNED_BY_MODULES}
+    return not parts.isdisjoint(map(id, objects))
 
 
 def _holds(value: AnyObject, held: AnyObject) -> bool:

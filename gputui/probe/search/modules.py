@@ -22,6 +22,8 @@ FORWARDING_WRAPPERS = frozenset({"_orig_mod", "_fsdp_wrapped_module", "_checkpoi
 """The child that a wrapper (torch.compile, FSDP, checkpointing) forwards to: left out of names, as a person would."""
 READ_AGAIN = 128
 """How many known modules a look reads again for new or replaced children."""
+NAMED_AGAIN_AT = 1.5
+"""While there are modules left to read, those that are known get their names once there are this many times as many."""
 
 # How a module was found, the best name first.
 BY_VARIABLE, AS_SELF, AMONG_OBJECTS, AS_CHILD = range(4)
@@ -38,6 +40,7 @@ class KnownModule:
             "has_parameters",
             "is_alone",
             "is_mere_wrapper",
+            "is_read",
             "name",
             "names",
             "reference",
@@ -48,6 +51,7 @@ class KnownModule:
     def __init__(self, module: Module) -> None:
         self.reference = weakref.ref(module)
         self.children: list[tuple[str, int]] = []
+        self.is_read = False
         self.is_mere_wrapper = False
         """Whether it has one child and no parameters of its own."""
         self.has_parameters = self.has_buffers = False
@@ -86,6 +90,8 @@ class ModuleTrees:
         """The modules of the last look by the names and places of their variables."""
         self._unread: list[weakref.ref[Any]] = []
         self._next_again = 0
+        self._growing: dict[int, KnownModule] = {}
+        """Those that got more children lately, by id: adapters, or a pool of prompts. Each look reads them first."""
         self._inner: set[int] = set()
         """The ids of modules below others when names were given: the variables that hold these name none."""
         self._is_changed = False
@@ -93,13 +99,11 @@ class ModuleTrees:
 
     def update(self, in_variables: list[NamedValue], among_objects: Iterable[Module], meter: Meter) -> None:
         """Add the modules of this look and everything below them, as far as the meter allows."""
+        self._is_changed |= self._read_again(meter)  # first, as what is new has its name from what it was added to
         changed = [self._find(named.value, _kind_of(named), named.name) for named in in_variables]
         changed += [self._find(module, AMONG_OBJECTS, type_name(module)) for module in among_objects]
-        self._is_changed |= (
-            any(changed) | self._lose_replaced(in_variables) | self._read_again(meter) | bool(self._unread)
-        )
-        self._read_unread(meter)
-        if self._is_changed and (not self._unread or not self.named):
+        self._is_changed |= any(changed) | self._lose_replaced(in_variables) | self._read_unread(meter)
+        if self._is_changed and (not self._unread or len(self._known) >= NAMED_AGAIN_AT * len(self.named)):
             self._is_changed = False
             self._name()
 
@@ -151,23 +155,27 @@ class ModuleTrees:
 
     def _add(self, module: Module) -> KnownModule:
         known = self._known[id(module)] = KnownModule(module)
+        self._read_owned(known, module)
         self._unread.append(known.reference)
         return known
 
-    def _read_unread(self, meter: Meter) -> None:
+    def _read_unread(self, meter: Meter) -> bool:
+        """Read modules that were not read yet; returns whether names may change."""
+        is_changed = False
         while self._unread and meter.spend():
             module = self._unread.pop()()
             if module is not None:
-                self._read_children(module)
+                is_changed |= self._read_children(module)
+        return is_changed
 
     def _read_again(self, meter: Meter) -> bool:
-        """Read a few modules again; returns whether any has changed or is gone."""
+        """Read a few modules again; returns whether names may change, or one is gone."""
         if self._next_again >= len(self.named):
             self._next_again = 0
         some = self.named[self._next_again : self._next_again + READ_AGAIN]
         self._next_again += READ_AGAIN
         is_changed = False
-        for known in some:
+        for known in [*self._growing.values(), *some]:
             module = known.reference()
             if module is None:
                 is_changed = True
@@ -176,21 +184,45 @@ class ModuleTrees:
         return is_changed
 
     def _read_children(self, module: Module) -> bool:
-        """Read the children of a known module and add the new ones; returns whether there is a change."""
-        entries = [(key, child) for key, child in registered(module, "_modules") if child is not None]
-        for _, child in entries:
-            known = self._known.get(id(child))
-            if known is None or known.reference() is not child:
-                self._add(child)
+        """Read the children of a known module and add the new ones; returns whether names may change by that.
+
+        Those that were added to a module after others get their names at once.
+        """
         known = self._known[id(module)]
+        entries = [(key, child) for key, child in registered(module, "_modules") if child is not None]
         children = [(key, id(child)) for key, child in entries]
-        is_changed = children != known.children
-        if is_changed:
-            known.children = children
+        self._read_owned(known, module)
+        known.is_mere_wrapper = len(children) == 1 and not known.has_parameters
+        if children == known.children:
+            known.is_read = True
+            return False
+        before = len(known.children)
+        is_longer = known.is_read and known.name != "" and before > 1 and children[:before] == known.children
+        known.children, known.is_read = children, True
+        are_new = [self._add_child(child) for _, child in entries[before if is_longer else 0 :]]
+        if is_longer:
+            self._growing[id(module)] = known
+        if not is_longer or not all(are_new):
+            return True
+        for key, ident in children[before:]:
+            new = self._known[ident]
+            new.name, new.is_alone = f"{known.name}.{key}", known.is_alone
+            self.named.append(new)
+            self._inner.add(ident)
+        return False
+
+    @staticmethod
+    def _read_owned(known: KnownModule, module: Module) -> None:
         known.has_parameters = bool(registered(module, "_parameters"))
         known.has_buffers = bool(registered(module, "_buffers"))
-        known.is_mere_wrapper = len(children) == 1 and not known.has_parameters
-        return is_changed
+
+    def _add_child(self, module: Module) -> bool:
+        """Add a module unless it is known; returns whether it was not."""
+        known = self._known.get(id(module))
+        if known is not None and known.reference() is module:
+            return False
+        self._add(module)
+        return True
 
     def _name(self) -> None:
         """Name all modules: from those held by variables down, then from those found otherwise.
@@ -199,6 +231,7 @@ class ModuleTrees:
         the module it wraps are in variables, the wrapped module's own variable names it.
         """
         self._known = {ident: known for ident, known in self._known.items() if known.reference() is not None}
+        self._growing = {ident: known for ident, known in self._growing.items() if self._known.get(ident) is known}
         inner, wrapped = self._below_others()
         self._inner = inner
         roots = [ident for ident, known in self._known.items() if known.found == BY_VARIABLE and ident not in inner]

@@ -1,8 +1,9 @@
-"""The variables of the threads beyond the first: in each look those that led to something, then the others in turn."""
+"""The variables of threads and asyncio's tasks beyond the first: in each look of those that led to something, then the
+others in turn. A server may have a task for each of thousands of connections."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import chain, islice
 from types import FrameType
 
@@ -14,8 +15,8 @@ from gputui.probe.search.search import VariableSearch
 from gputui.protocol.owners import Owner
 
 THREADS_AT_ONCE = 8
-LEADING_SHARE = 0.5
-"""Of the time for all: the rest is for threads that may lead to something by now."""
+DUE_SHARE = 0.5
+"""Of the time for all, for threads that may lead to something by now: first, as what the others hold keeps its name."""
 REST = 8
 """For how many searches a thread that led to nothing is passed over."""
 OWNERS_AT_MOST = 64
@@ -23,7 +24,7 @@ OWNERS_AT_MOST = 64
 
 
 class OtherThreads:
-    """Belongs to one process; knows threads by the interpreter's numbers of them."""
+    """Belongs to one process; knows threads by the interpreter's numbers of them, and tasks by their ids."""
 
     def __init__(self, turns: Turns) -> None:
         self._turns = turns
@@ -36,9 +37,16 @@ class OtherThreads:
         """Of tensors to which threads led that this search had no time for."""
 
     def search(
-        self, search: VariableSearch, threads: dict[int, list[FrameType]], files: Mapping[str, str], meter: Meter
+        self,
+        search: VariableSearch,
+        threads: dict[int, Callable[[], list[FrameType]]],
+        files: Mapping[str, str],
+        meter: Meter,
     ) -> list[Namespace]:
-        """Search the variables of these threads as far as there is time; returns those in which something was found."""
+        """Search the variables of these threads as far as there is time; returns those in which something was found.
+
+        Each is given with what reads its stack.
+        """
         self._number += 1
         self._owners = {ident: owners for ident, owners in self._owners.items() if ident in threads}
         self._rests = {ident: until for ident, until in self._rests.items() if ident in threads}
@@ -47,13 +55,13 @@ class OtherThreads:
         seen: set[int] = set()
         unread = dict(self._owners)
         found: list[Namespace] = []
-        of_leading = meter.part(LEADING_SHARE) if due else meter
-        for what, some, part in (("leading threads", leading, of_leading), ("threads", due, meter)):
+        of_due = meter.part(DUE_SHARE) if leading else meter
+        for what, some, part in (("threads", due, of_due), ("leading threads", leading, meter)):
             for together in self._turns.in_turn(what, some, part, THREADS_AT_ONCE):
-                steps = FRAME_STEPS * sum(len(frames) for _, frames in together)
-                if part.spend(steps):
-                    found += self._read(search, together, files, seen, part)
-                    for ident, _ in () if part.is_over else together:
+                stacks = {ident: stack() for ident, stack in together}
+                if part.spend(FRAME_STEPS * sum(map(len, stacks.values()))):
+                    found += self._read(search, stacks, files, seen, part)
+                    for ident in () if part.is_over else stacks:
                         unread.pop(ident, None)
         self.unread = frozenset(chain.from_iterable(unread.values()))
         return found
@@ -69,15 +77,15 @@ class OtherThreads:
     def _read(
         self,
         search: VariableSearch,
-        threads: list[tuple[int, list[FrameType]]],
+        threads: dict[int, list[FrameType]],
         files: Mapping[str, str],
         seen: set[int],
         meter: Meter,
     ) -> list[Namespace]:
-        stacks = [of_the_program(frames) for _, frames in threads]
-        running = iter(with_variables(list(chain.from_iterable(stacks))))
+        stacks = {ident: of_the_program(frames) for ident, frames in threads.items()}
+        running = iter(with_variables(list(chain.from_iterable(stacks.values()))))
         found: list[Namespace] = []
-        for (ident, _), frames in zip(threads, stacks):
+        for ident, frames in stacks.items():
             spaces = namespaces_of(files, list(islice(running, len(frames))), seen)
             finds, tensors = search.finds, len(search.tensors)
             search.search(spaces, meter)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import gc
 import sys
 import weakref
-from collections.abc import Iterator, Mapping
-from itertools import islice
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from types import FrameType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +30,6 @@ _AWAITED = dict(zip(GENERATORS, ("gi_yieldfrom", "cr_await", "ag_await")))
 _EXITS = ("__exit__", "__aexit__")
 _AWAITABLES = frozenset({"async_generator_asend", "async_generator_athrow", "coroutine_wrapper"})
 """Python's own types, which show only to the garbage collector what they wait for."""
-TASKS_AT_MOST = 256
-"""A server may have a task for each of thousands of connections."""
 FRAMES_AT_MOST = 64
 """Of those that a debugger shows."""
 AWAITED_AT_MOST = 32
@@ -74,20 +72,16 @@ class Suspended:
             self._known[id(value)] = weakref.ref(value)
 
 
-def of_tasks(frames: list[stacks.RunningFrame], meter: Meter) -> list[stacks.RunningFrame]:
-    """The frames of asyncio's tasks that wait, each after the one that waits for it; `frames` are those that run."""
-    seen = {id(frame) for frame, _ in frames}
-    found: list[stacks.RunningFrame] = []
-    for task in islice(_tasks(), TASKS_AT_MOST):
-        for value in _awaited(_coroutine_of(task)):
-            frame = _frame_of(value)
-            if frame is None or id(frame) in seen:
-                continue
-            if not meter.spend():
-                return found
-            seen.add(id(frame))
-            found.append(stacks.RunningFrame(frame, variables(frame)))
-    return found
+def stacks_of_tasks() -> dict[int, Callable[[], list[FrameType]]]:
+    """What reads the stack of each of asyncio's tasks, by the task's id, as those of threads are."""
+    tasks = sorted(_tasks(), key=id)  # the first are the same in each look
+    return {id(task): partial(_stack_of, task) for task in tasks}
+
+
+def _stack_of(task: AnyObject) -> list[FrameType]:
+    """The frames of a task, each before the one that waits for it."""
+    frames = map(_frame_of, _awaited(_coroutine_of(task)))
+    return [frame for frame in frames if frame is not None][::-1]
 
 
 def of_debuggers(frames: list[stacks.RunningFrame], attributes: AttributeReader) -> list[stacks.RunningFrame]:

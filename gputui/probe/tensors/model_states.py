@@ -25,6 +25,8 @@ from gputui.protocol.owners import Owner, field, gradient_of
 PARAMETER, GRADIENT, BUFFER, OPTIMIZER_STATE = "parameter", "gradient", "buffer", "optimizer_state"
 KV_CACHE = "kv_cache"
 HALF_BYTES = 2
+LEARNING_SHARE = 0.5
+"""Of the time for models, to learn the names of parameters: the rest is for those whose names are known."""
 PART = 32
 """So many tensors are recorded between two questions whether there is time left."""
 RECALLED_PER_STEP, RECORDED_PER_STEP = 8, 2
@@ -103,7 +105,7 @@ class ModelStates:
         learned = self.memory.learned
         if self._ledger.keeper or learned.version != version or idents[: len(learned.read)] != learned.read:
             learned = Learned(version)
-        learned.read_on(owners, self._meter)
+        learned.read_on(owners, self._meter.part(LEARNING_SHARE))
         if not self._ledger.keeper:
             self.memory.learned = learned
         self._names, self._modules = {**learned.names, **self._names}, {**learned.modules, **self._modules}

@@ -262,6 +262,37 @@ def a_program_that_no_look_has_time_for_is_named_all_the_same():
     assert set(named[SOME:]) == {2 * large.LAYERS}, named
 
 
+class Adapted(torch.nn.Module):
+    """A layer with an adapter for each tenant."""
+
+    def __init__(self):
+        super().__init__()
+        self.base = torch.nn.Linear(16, 16, device="cuda")
+        self.adapters = torch.nn.ModuleDict()
+
+    def add(self, tenant):
+        self.adapters[f"tenant{tenant}"] = torch.nn.Linear(16, 4, bias=False, device="cuda")
+
+
+@check
+def adapters_that_are_added_to_a_model_that_looks_read_in_part_are_named():
+    model = torch.nn.Sequential(*(Adapted() for _ in range(4)))
+    looks, missing = Looks(), []
+    for tenant in range(400):
+        for layer in model:
+            layer.add(tenant)
+        if tenant >= 300 and tenant % 4 == 0:
+            owners = looks.take(1000)["owners"]
+            expected = {
+                adapter.weight.data_ptr(): f"model.{number}.adapters.{key}.weight"
+                for number, layer in enumerate(model)
+                for key, adapter in layer.adapters.items()
+            }
+            missing.append(sum(owners.get(address) != name for address, name in expected.items()))
+    assert missing[2] < missing[0], missing
+    assert set(missing[-8:]) == {0}, missing
+
+
 @check
 def a_list_that_grows_beside_a_large_model_is_named_in_each_look():
     large, kept, seen = Large(), [], []

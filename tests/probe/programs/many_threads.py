@@ -1,5 +1,6 @@
 """Looks at a program of many threads: what all of them hold is named, and a look does little for each of them."""
 
+import asyncio
 import gc
 import sys
 import threading
@@ -110,15 +111,39 @@ def what_a_few_of_many_threads_hold_is_named_in_each_look():
             assert named(looks.take()) >= sizes | {2000, 2001}
 
 
+@contextmanager
+def tasks(sizes):
+    """A task of asyncio's for each of these sizes, whose variable holds a tensor of so many elements."""
+
+    async def hold(number):
+        held = torch.ones(number, device="cuda")
+        await asyncio.Event().wait()
+        assert len(held) == number
+
+    loop = asyncio.new_event_loop()
+    _started = [loop.create_task(hold(number)) for number in sizes]
+    loop.run_until_complete(asyncio.sleep(0))
+    try:
+        yield
+    finally:
+        for task in _started:
+            task.cancel()
+        loop.run_until_complete(asyncio.sleep(0))
+        loop.close()
+
+
 @check
-def what_all_threads_hold_keeps_its_name_where_looks_have_time_for_some():
-    sizes = set(range(3000, 3000 + MANY))
-    with threads(map(holding, sizes)):
-        looks = Looks()
-        seen = [named(looks.take(STEPS)) for _ in range(2 * REST)]
-        assert looks.steps <= STEPS
-        assert seen[0] < sizes, "one look has read all threads"
-        assert all(names == sizes for names in seen[REST:]), list(map(len, seen))
+def what_all_threads_or_tasks_hold_keeps_its_name_where_looks_have_time_for_some():
+    model, sizes = torch.nn.Linear(8, 8, device="cuda"), set(range(3000, 3000 + MANY))
+    for holders in (threads(map(holding, sizes)), tasks(sizes)):
+        with holders:
+            looks = Looks()
+            inventories = [looks.take(STEPS) for _ in range(2 * REST)]
+            seen = list(map(named, inventories))
+            assert looks.steps <= STEPS
+            assert seen[0] < sizes, "one look has read all of them"
+            assert all(names == sizes for names in seen[REST:]), list(map(len, seen))
+            assert {inventory["owners"].get(model.weight.data_ptr()) for inventory in inventories} == {"model.weight"}
 
 
 @check
