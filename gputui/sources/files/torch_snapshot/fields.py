@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from gputui.sources.probe.decode import printable
+from gputui.model.decode import printable
 
 LARGEST = 2**63 - 1
 """Larger numbers are neither addresses nor sizes, and do not fit into a column of a trace."""

@@ -1,4 +1,4 @@
-"""From the probe's messages to the model's classes; checks types, ranges, lengths and characters.
+"""From JSON or rows of others to the model's classes; checks types, ranges, lengths and characters.
 
 A decoder is built once for each dataclass or named tuple from its type annotations; a missing field gets its default.
 """
