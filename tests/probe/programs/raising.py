@@ -219,8 +219,8 @@ def run_out_of_memory():
 
 
 def in_own_thread(taken):
-    gputui.probe.stop()  # another viewer may have come before, and the thread that served it stays hidden from tracers
-    server.leave_thread_untraced = trace_this_thread
+    gputui.probe.stop()
+    server.untraced = traced
     gputui.probe.start()
     viewer = Viewer(stays=False)
     note_lines(viewer, rounds_at_least=1)
@@ -236,6 +236,11 @@ def in_own_thread(taken):
         if after[0] < KEPT or after[1:] != ([], 0):
             faults.append(f"{line}: {answer}, then {after}, {gputui.probe.status()}")
     report(len(lines), faults)
+
+
+def traced(function):
+    trace_this_thread()
+    return function()
 
 
 def trace_this_thread():
