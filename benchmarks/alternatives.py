@@ -25,11 +25,11 @@ import msgspec
 from gputui.errors import GputuiError
 from gputui.model.attached.allocator import Block, BlockState, Segment
 from gputui.model.attached.target import Look
+from gputui.model.decode import decode
 from gputui.protocol import frames
 from gputui.sources.files.recording.chunks import HEADER_BYTES, ChunkKind, content_of, write_chunk
 from gputui.sources.files.recording.index import open_file, places_of
 from gputui.sources.files.recording.reader import Recording
-from gputui.sources.probe.decode import decode
 
 SHIPPED = Path(__file__).parents[1] / "gputui" / "sources" / "files" / "recording" / "training.gputui"
 ROUNDS = 7
@@ -76,7 +76,7 @@ def compare_decoding() -> None:
             lambda data=payload: fast.decode(data),
         ]
         print(f"  {count:,} blocks, {len(payload):,} bytes | " + " | ".join(f"{cpu_ms(part):.1f}" for part in parts))
-    for module in ("gputui.sources.probe.decode", "msgspec"):
+    for module in ("gputui.model.decode", "msgspec"):
         print(f"  import {module}: {import_ms(module):.1f} ms")
 
 

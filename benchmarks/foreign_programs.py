@@ -66,7 +66,7 @@ PROGRAMS = {
     "pyinstrument": Program("plain.py", ("pyinstrument",), tool=("pyinstrument", "-o", "profile")),
     "viztracer": Program("plain.py", ("viztracer",), tool=("viztracer", "--quiet", "-o", "trace.json")),
     "memray": Program("plain.py", ("memray",), tool=("memray", "run", "--quiet", "-o", "memory")),
-    "scalene": Program("plain.py", ("scalene",), tool=("scalene", "--cpu", "--outfile", "profile", "---")),
+    "scalene": Program("plain.py", ("scalene",), tool=("scalene", "run", "--cpu", "--outfile", "profile", "---")),
     "cProfile": Program("plain.py", tool=("cProfile", "-o", "profile"), status=0),
     "500 threads": Program("many_threads.py"),
     "a timer's signal, 1 kHz": Program("timer_signal.py"),

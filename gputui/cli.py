@@ -93,7 +93,7 @@ def _status(arguments: list[str], *, is_whole_program: bool) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         return BROKEN_PIPE
-    except (OSError, MemoryError, SystemError, RuntimeError, ImportError) as error:
+    except (OSError, MemoryError, SystemError, RuntimeError, ImportError, EOFError) as error:
         refusal = as_sentence(error)
         if refusal is None:
             raise

@@ -24,6 +24,9 @@ _NO_THREAD = "can't start new thread"
 _NO_EXCEPTION = "error return without exception set"
 """The same: parts of Python written in C end so where they get no memory."""
 
+_CUT_MODULE = "marshal data too short"
+"""The same, of a compiled module that a full disk has cut off."""
+
 
 def as_sentence(error: BaseException) -> GputuiError | None:
     """The error that ends the command instead, None for one that is a fault of gputui's own."""
@@ -36,7 +39,7 @@ def as_sentence(error: BaseException) -> GputuiError | None:
         return GputuiError("There is not enough memory.", _REMEDIES[errno.ENOMEM])
     if isinstance(error, RuntimeError) and str(error) == _NO_THREAD:
         return GputuiError("The system refused a new thread.", _REMEDIES[errno.EAGAIN])
-    if isinstance(error, ImportError):
+    if isinstance(error, ImportError) or (isinstance(error, EOFError) and str(error) == _CUT_MODULE):
         remedy = "If this is not a passing fault of the file system, install gputui again."
         return GputuiError(f"A part of gputui could not be read: {error}.", remedy)
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from gputui.archive.place import file_to_read
 from gputui.errors import GputuiError
@@ -22,6 +23,13 @@ ON time > last AND device = id GROUP BY id
 """Reads no further back than the oldest of what it tells."""
 
 
+class _Since(NamedTuple):
+    uuid: str
+    since: float
+    watched_s: float
+    newest: float
+
+
 def idle_since(now: float, path: str = "") -> Mapping[str, float]:
     """For each GPU that is held and not used, by `Device.key`, since when; nothing where nobody records.
 
@@ -32,15 +40,15 @@ def idle_since(now: float, path: str = "") -> Mapping[str, float]:
         return {}
     from pathlib import Path
 
-    from gputui.archive.store import reading
+    from gputui.archive.store import reading, records
 
     try:
         with reading(Path(path)) as database:
-            rows = database.execute(_SINCE).fetchall()
+            rows = list(records(_Since, database.execute(_SINCE)))
     except GputuiError:
         return {}
     return {
-        uuid: since
-        for uuid, since, watched_s, newest in rows
-        if 0 <= now - newest < _FRESH_S and watched_s >= _WATCHED_SHARE * (newest - since)
+        row.uuid: row.since
+        for row in rows
+        if 0 <= now - row.newest < _FRESH_S and row.watched_s >= _WATCHED_SHARE * (row.newest - row.since)
     }

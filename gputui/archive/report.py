@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gputui.archive.place import file_to_read
-from gputui.archive.store import ROLLED_S, reading
+from gputui.archive.store import ROLLED_S, reading, records
+from gputui.model.decode import decode
 from gputui.model.past import Past, PastFinding, PastGpu, PastProcess, Stretch
 
 SCHEMA = "gputui.report/1"
@@ -51,6 +52,19 @@ class Report(NamedTuple):
     processes: Sequence[PastProcess]
 
 
+class _Device(NamedTuple):
+    id: int
+    label: str
+    name: str
+
+
+class _DeviceTime(NamedTuple):
+    time: int
+    span_s: float
+    utilization_percent: float | None
+    used_bytes: int | None
+
+
 _DEVICES = """
 SELECT label, name, sum(span_s) / 3600, sum(active_s) / 3600, sum(idle_held_s) / 3600
 FROM device_time JOIN device ON device.id = device_time.device WHERE time > ? AND time <= ?
@@ -84,10 +98,10 @@ def report(database: sqlite3.Connection, begin: float, end: float, user: str = "
         "SELECT min(time), max(time) FROM device_time WHERE time > ? AND time <= ?", (begin, end)
     ).fetchone()
     return Report(
-        begin=first or 0.0,
-        end=last or 0.0,
-        devices=[DeviceHours(*row) for row in database.execute(_DEVICES, (begin, end))],
-        holders=[HolderHours(*row) for row in database.execute(_HOLDERS, (begin, end, user))],
+        begin=decode(float, first or 0.0),
+        end=decode(float, last or 0.0),
+        devices=list(records(DeviceHours, database.execute(_DEVICES, (begin, end)))),
+        holders=list(records(HolderHours, database.execute(_HOLDERS, (begin, end, user)))),
         findings=_findings(database, begin, end),
         processes=_processes(database, begin, end, user),
     )
@@ -102,34 +116,36 @@ def read_past(begin: float, end: float) -> Past:
 def past(database: sqlite3.Connection, begin: float, end: float) -> Past:
     """What was recorded between two times, as a screen shows it."""
     first, last = database.execute(_BOUNDS).fetchone()
-    devices = database.execute("SELECT id, label, name FROM device ORDER BY CAST(label AS INTEGER)").fetchall()
-    gpus = [PastGpu(label, name, tuple(_stretches(database, key, begin, end))) for key, label, name in devices]
+    devices = records(_Device, database.execute("SELECT id, label, name FROM device ORDER BY CAST(label AS INTEGER)"))
+    gpus = [PastGpu(each.label, each.name, tuple(_stretches(database, each.id, begin, end))) for each in devices]
     return Past(
         begin,
         end,
         [gpu for gpu in gpus if gpu.stretches],
         _processes(database, begin, end),
         _findings(database, begin, end),
-        first or 0.0,
-        last or 0.0,
+        decode(float, first or 0.0),
+        decode(float, last or 0.0),
     )
 
 
 def _processes(database: sqlite3.Connection, begin: float, end: float, user: str = "") -> list[PastProcess]:
-    return [PastProcess(*row) for row in database.execute(_PROCESSES, (begin, end, user))]
+    return list(records(PastProcess, database.execute(_PROCESSES, (begin, end, user))))
 
 
 def _findings(database: sqlite3.Connection, begin: float, end: float) -> list[PastFinding]:
-    return [PastFinding(*row) for row in database.execute(_FINDINGS, (begin, end))]
+    return list(records(PastFinding, database.execute(_FINDINGS, (begin, end))))
 
 
 def _stretches(database: sqlite3.Connection, device: int, begin: float, end: float) -> Iterator[Stretch]:
     """A row is about the time before it; one that stands for five minutes, about these from its time on."""
     (rolled_until,) = database.execute("SELECT until FROM rolled").fetchone()
-    for time, span_s, percent, used_bytes in database.execute(_STRETCHES, (device, begin - ROLLED_S, end + ROLLED_S)):
-        from_s, until_s = (time, time + ROLLED_S) if time < rolled_until else (time - span_s, time)
+    rows = database.execute(_STRETCHES, (device, begin - ROLLED_S, end + ROLLED_S))
+    for row in records(_DeviceTime, rows):
+        is_rolled = row.time < decode(int, rolled_until)
+        from_s, until_s = (row.time, row.time + ROLLED_S) if is_rolled else (row.time - row.span_s, row.time)
         if until_s > begin and from_s < end:
-            yield Stretch(max(from_s, begin), min(until_s, end), percent, used_bytes)
+            yield Stretch(max(from_s, begin), min(until_s, end), row.utilization_percent, row.used_bytes)
 
 
 def document(found: Report) -> dict[str, Any]:

@@ -9,17 +9,24 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
+from time import monotonic
+from typing import TypeVar
 
 from gputui.archive import place
 from gputui.archive.shares import DeviceTime, Holder
 from gputui.errors import GputuiError
+from gputui.model.decode import DecodeError, decode, field_names
 from gputui.model.machine.device import Device
 from gputui.model.machine.finding import MachineFinding
 from gputui.model.machine.secrets import mask_command
 from gputui.model.reading import value_of
+from gputui.own_place import is_own_place
+
+R = TypeVar("R")
 
 DETAILED_S = 2 * 86400
 KEPT_S = 30 * 86400
@@ -27,6 +34,9 @@ ROLLED_S = 300
 _ROLL_EVERY_S = 3600
 _COMMAND_AT_MOST = 300
 """Letters of a command that are kept."""
+READ_WITHIN_S = 60.0
+_STEPS_UNCHECKED = 100_000
+"""Of SQLite's machine, a few milliseconds."""
 
 _STEPS = (
     """
@@ -81,6 +91,9 @@ def file_to_write(*, is_shared: bool) -> Path:
     if not path:
         cause = "There is no folder for the record: HOME is not set."
         raise GputuiError(cause, "Name a file with --file.")
+    if not is_shared and not is_own_place():
+        cause = f"The record cannot be kept: {path} is in a folder of another user."
+        raise GputuiError(cause, "Set HOME, or XDG_STATE_HOME, to a folder of yours, or use --shared.")
     return Path(path)
 
 
@@ -89,6 +102,7 @@ class Archive:
 
     def __init__(self, path: Path, *, is_shared: bool = False) -> None:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o755 if is_shared else 0o700)
+        _make(path)
         self._lock = os.open(f"{path}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -96,15 +110,21 @@ class Archive:
             os.close(self._lock)
             cause = f"Another gputui records into {path} already."
             raise GputuiError(cause, "Name another file with --file.") from None
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
         if is_shared:
             path.chmod(0o644)  # SQLite gives the files beside it the same
+        try:
+            self._open(path)
+        except sqlite3.Error as error:
+            cause = f"{path} cannot be written: {error}."
+            raise GputuiError(cause, "Make room on its file system, or name another file with --file.") from None
+        self._rolled_at = 0.0
+
+    def _open(self, path: Path) -> None:
         self._database = sqlite3.connect(path, isolation_level=None)
         self._database.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;")
         if _version(self._database, path) < VERSION:
             with self._transaction():
                 _bring_up_to_date(self._database)
-        self._rolled_at = 0.0
 
     def add(self, time: float, times: Iterable[DeviceTime], findings: Iterable[MachineFinding]) -> None:
         """Keep what was between the look before and `time`. Raises `sqlite3.Error` where the disk is full."""
@@ -180,34 +200,40 @@ class Archive:
             raise
 
 
+def _make(path: Path) -> None:
+    """Make the file, unless it is there."""
+    descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+    os.close(descriptor)
+    if not is_file:
+        cause = f"{path} is a pipe or a device, and no file."
+        raise GputuiError(cause, "Name another file with --file.")
+
+
 @contextmanager
 def reading(path: Path) -> Iterator[sqlite3.Connection]:
     """The archive for a reader. Raises `GputuiError` where there is none, or it is damaged."""
-    database = open_to_read(path)
     try:
-        yield database
-    except sqlite3.Error as error:
+        with closing(open_to_read(path)) as database:
+            yield database
+    except (sqlite3.Error, DecodeError) as error:
         cause = f"{path} cannot be read: {error}."
         raise GputuiError(cause, "If it is damaged, move it away: gputui record begins a new one.") from None
-    finally:
-        database.close()
 
 
 def open_to_read(path: Path) -> sqlite3.Connection:
     """The archive for a reader, which never writes; one of an older version is a copy in memory.
 
-    Raises `GputuiError` where there is none.
+    Raises `GputuiError` where there is none, `sqlite3.Error` where it cannot be read.
     """
     if not path.is_file():
         cause = f"There is no record of this machine at {path}."
         raise GputuiError(cause, "Run `gputui record` for some time; docs/archive.md has a service for it.")
     is_written = Path(f"{path}-wal").exists()  # otherwise SQLite would make that file, in a folder of somebody else's
     database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro{'' if is_written else '&immutable=1'}", uri=True)
-    try:
-        version = _version(database, path)
-    except sqlite3.DatabaseError as error:
-        cause = f"{path} cannot be read: {error}."
-        raise GputuiError(cause, "Name a file that gputui record has written.") from None
+    end = monotonic() + READ_WITHIN_S  # tables of somebody else's can be made to have no end
+    database.set_progress_handler(lambda: monotonic() > end, _STEPS_UNCHECKED)
+    version = _version(database, path)
     if not version:
         cause = f"{path} is not a record of gputui's."
         raise GputuiError(cause, "Name a file that gputui record has written.")
@@ -218,6 +244,12 @@ def open_to_read(path: Path) -> sqlite3.Connection:
     database.close()
     _bring_up_to_date(copy)
     return copy
+
+
+def records(kind: type[R], rows: Iterable[Sequence[object]]) -> Iterator[R]:
+    """Rows as instances of a named tuple, checked like a probe's messages. Raises DecodeError."""
+    names = field_names(kind)
+    return (decode(kind, dict(zip(names, row, strict=True))) for row in rows)
 
 
 def _bring_up_to_date(database: sqlite3.Connection) -> None:

@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Union
 
+from gputui.sources.received import received
+
 ADDRESS = ("127.0.0.1", 9400)
 
 _AGAIN_S, _AFTER_FAILURE_S = 10.0, 60.0
@@ -83,13 +85,10 @@ def _fetched(address: tuple[str, int]) -> str:
     with socket.create_connection(address, _WITHIN_S) as connection:
         connection.sendall(_REQUEST)
         while len(data) <= _MOST_BYTES:
-            connection.settimeout(max(0.001, deadline - time.monotonic()))
-            part = connection.recv(65536)
+            part = received(connection, 65536, deadline)
             if not part:
                 return data.decode("ascii", errors="replace")
             data += part
-            if time.monotonic() > deadline:
-                break
     message = "the page does not end"
     raise OSError(message)
 

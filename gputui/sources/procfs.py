@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
+from gputui.model.decode import printable
 from gputui.model.reading import Absent, Reading
 from gputui.sources.procfs_formats import (
     Mapping,
@@ -33,7 +34,6 @@ from gputui.sources.procfs_formats import (
     parse_stat,
     parse_status,
     parse_system_call,
-    printable,
 )
 
 T = TypeVar("T")

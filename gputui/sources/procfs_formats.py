@@ -190,13 +190,6 @@ def parse_driver_version(data: bytes) -> str:
     return match[1] if match else ""
 
 
-def printable(text: str) -> str:
-    """Text that cannot move the cursor: what is not printable is escaped."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
-
-
 def _fields(data: bytes) -> dict[str, str]:
     """Lines of the form `Name:   value`, as `status`, `io` and `smaps_rollup` have them."""
     lines = (line.partition(":") for line in data.decode(errors="replace").split("\n"))

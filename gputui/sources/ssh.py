@@ -9,7 +9,7 @@ import threading
 from contextlib import suppress
 
 from gputui.errors import GputuiError
-from gputui.sources.procfs_formats import printable
+from gputui.model.decode import printable
 
 _OPTIONS = {
     "ClearAllForwardings": "yes",

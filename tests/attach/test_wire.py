@@ -18,9 +18,9 @@ from pathlib import Path
 import pytest
 
 from gputui.model.attached.target import ActionResult, Greeting, Look, Statistics
+from gputui.model.decode import DecodeError, decode
 from gputui.protocol import frames
 from gputui.sources.probe.client import ProbeClient, ProbeError
-from gputui.sources.probe.decode import DecodeError, decode
 from gputui.sources.probe.messages import references_part
 from tests.attach.children import LIMIT_S, REPOSITORY, Child, Python, as_another_user, wait_until
 from tests.attach.wire import HELLO, connected, frame

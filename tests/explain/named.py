@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gputui.model.attached.owners import OwnerName
-from gputui.sources.probe.earlier_owners import owner_of_text
+from gputui.model.earlier_owners import owner_of_text
 
 
 def named(owner: str) -> OwnerName:

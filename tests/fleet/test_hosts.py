@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 
 from gputui.cli import main
 from gputui.errors import GputuiError, UsageError
+from gputui.explain.documents.fleet import document as fleet_document
 from gputui.explain.fleet.gathering import Gathering
 from gputui.explain.fleet.missing import missing
 from gputui.explain.fleet.watch import FleetWatch
@@ -21,6 +24,7 @@ from gputui.model.machine.snapshot import Attention, Snapshot
 from gputui.model.told import NodeLook, Told
 from gputui.once.allocators import allocators_of
 from gputui.once.document import document
+from gputui.once.fleet import plain
 from gputui.sources.hosts import line
 from gputui.sources.hosts.looks import WrongDocumentError, look_of
 from gputui.sources.hosts.machine import HostsMachine, hosts_once
@@ -64,6 +68,10 @@ def said(gpus: int = 2, ranks: int = 4, *, mig: bool = False) -> dict[str, Any]:
     readings = cluster_node(gpus, ranks, mig=mig)
     snapshot = Snapshot(1000.0, 1, devices=readings.devices, processes=readings.processes)
     return document(snapshot, allocators=allocators_of(readings.probes, readings.devices))
+
+
+FOUND = {"kind": "xid", "weight": "problem", "device": 1, "pid": None, "since": 900.0, "title": "GPU 1: XID 79",
+         "evidence": ["It fell off the bus."], "remedy": "Reboot."}  # fmt: skip
 
 
 def look(body: object, place: Place = N1) -> NodeLook:
@@ -116,6 +124,47 @@ WRONG: dict[str, Callable[[dict[str, Any]], object]] = {
 def test_another_document_is_refused(change: Callable[[dict[str, Any]], object]) -> None:
     with pytest.raises(WrongDocumentError):
         look(change(said()))
+
+
+ODD = (None, True, -1, 2**64, 10**400, 1e300, math.inf, "", "x\x1b[2J", [], {}, "9" * 5000)
+"""JSON has numbers that no float can be, and 1e999, which is infinite in Python."""
+
+
+def places_in(part: object, way: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The ways to all that is in a document."""
+    yield way
+    for key, value in part.items() if isinstance(part, dict) else enumerate(part) if isinstance(part, list) else ():
+        yield from places_in(value, (*way, key))
+
+
+def changed(part: Any, way: tuple[Any, ...], value: object) -> Any:
+    """A copy with another value in a place."""
+    if not way:
+        return value
+    copy = part.copy()
+    copy[way[0]] = changed(part[way[0]], way[1:], value)
+    return copy
+
+
+def test_whatever_stands_anywhere_in_a_document_it_is_refused_or_can_be_shown() -> None:
+    body = said(1, 1, mig=True)
+    body["findings"] = [FOUND]
+    refused = shown = 0
+    for way, value in product(list(places_in(body)), ODD):
+        line = json.dumps(changed(body, way, value)).replace("Infinity", "1e999")
+        try:
+            told = Told(N1, look_of(line.encode(), N1), 1000.0)
+        except WrongDocumentError:
+            refused += 1
+            continue
+        fleet, findings = gathered(told)
+        findings = FleetWatch().take(fleet, findings)
+        printed = json.dumps(fleet_document(fleet, findings), allow_nan=False) + plain(
+            fleet, findings, 120, in_color=False
+        )
+        assert "\x1b" not in printed, (way, value)
+        shown += 1
+    assert min(refused, shown) > 500
 
 
 def test_what_a_node_says_cannot_move_the_cursor() -> None:
@@ -172,10 +221,7 @@ def test_a_node_that_does_not_answer_keeps_its_figures_and_is_a_finding() -> Non
 
 def test_what_a_node_has_found_itself_is_told_with_its_name() -> None:
     body = said()
-    body["findings"] = [
-        {"kind": "xid", "weight": "problem", "device": 1, "pid": None, "since": 900.0, "title": "GPU 1: XID 79",
-         "evidence": ["It fell off the bus."], "remedy": "Reboot."}
-    ]  # fmt: skip
+    body["findings"] = [FOUND]
     fleet, told = gathered(Told(N1, look(body), 1000.0))
     (finding,) = FleetWatch().take(fleet, told)
     assert (finding.where, finding.title, finding.node, finding.since) == ("n1 GPU 1", "XID 79", N1, 900.0)

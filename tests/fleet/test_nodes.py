@@ -14,10 +14,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from gputui.errors import GputuiError
 from gputui.model.fleet.fleet import Fleet
 from gputui.model.fleet.parts import Node as Row
 from gputui.model.machine.snapshot import Attention
 from gputui.sources.hosts import line, machine
+from gputui.sources.hosts.connection import Connection
 from gputui.sources.hosts.machine import HostsMachine
 from gputui.sources.procfs import ProcFs
 from tests.attach.nodes import SSHD, Node, reaching, running_node
@@ -197,6 +199,35 @@ def test_a_node_without_gputui(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         hosts = HostsMachine(["bare"], 2.0)
         wait_until(lambda: cause(hosts, "bare") == "bare has no gputui in its PATH, nor in ~/.local/bin.")
         hosts.close()
+
+
+HOSTILE = {
+    "binary": ("exec cat /dev/urandom", "What bare sends has no end"),
+    "a line without end": ("exec cat /dev/zero", "What bare sends has no end"),
+    "lines without end": ("exec yes", "What bare sends has no end"),
+    "a document without end": ("""printf '{"schema": "'; exec cat /dev/zero""", "What bare sends has no end"),
+    "a number of 400 digits": (
+        """printf '{"schema": "gputui.once/1", "devices": [{"index": %0400d}]}\\n' 1; exec cat""",
+        "gputui on bare prints something else",
+    ),
+    "little at a time": ("while printf x; do sleep 0.01; done", "gputui on bare has said nothing for 1 s."),
+    "nothing": ("exec cat >/dev/null", "gputui on bare has said nothing for 1 s."),
+    "an end": ("exit 3", "bare did not answer as gputui does"),
+}
+
+
+def test_what_a_hostile_node_sends_ends_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with running_node(tmp_path / "bare", name="bare", has_gputui=False) as node:
+        monkeypatch.setenv("PATH", node.variables["PATH"])
+        program = node.folder / "there" / "gputui"
+        for what, (script, sentence) in HOSTILE.items():
+            program.write_text(f"#!/bin/sh\n{script}\n")
+            program.chmod(0o755)
+            connection = Connection("bare", "--json")
+            with pytest.raises(GputuiError) as caught:
+                connection.next_look(1.0 if "1 s" in sentence else HANGS_S)
+            connection.close()
+            assert str(caught.value).startswith(sentence), what
 
 
 def test_the_screen_keeps_its_keys_while_a_node_hangs(cluster: Cluster, tmp_path: Path) -> None:

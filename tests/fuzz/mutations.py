@@ -9,9 +9,9 @@ from enum import Enum
 from random import Random
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from gputui.model.decode import field_names, is_record
 from gputui.model.reading import Problem
 from gputui.protocol import frames
-from gputui.sources.probe.decode import field_names, is_record
 
 CONTROL_SEQUENCES = "\x1b[99m\x1b]0;owned\x07\x9b99m\n\r\b\u202e\u2066\x00\ud800"
 """What must never reach a terminal: sequences, a window title, line ends, and marks that reverse the text."""

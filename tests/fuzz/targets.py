@@ -18,6 +18,7 @@ from gputui.explain.documents.behind import behind_document
 from gputui.explain.machine.collectives import findings_of
 from gputui.model.attached.target import ActionResult, Greeting, Look, Mark, Statistics
 from gputui.model.collectives import Inquiry
+from gputui.model.decode import DecodeError, decode
 from gputui.probe.viewers.requests import RequestError, read_request
 from gputui.protocol import frames
 from gputui.protocol.black_boxes import FIRST_LINE as FIRST_LINE_OF_BOXES
@@ -29,7 +30,6 @@ from gputui.sources.files.recording.reader import Recording
 from gputui.sources.files.recording.records import LookTaken
 from gputui.sources.files.torch_snapshot.snapshot import NoSnapshotError, open_snapshot
 from gputui.sources.nccl.decode import decoded
-from gputui.sources.probe.decode import DecodeError, decode
 from gputui.sources.probe.messages import recorded_traces, references_part
 
 CORPUS = Path(__file__).parent / "corpus"

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from gputui.sources.probe.decode import DecodeError
+from gputui.model.decode import DecodeError
 from gputui.sources.probe.messages import message_of
 from tests.fuzz.false_probe import KINDS, mutated, true_messages
 from tests.fuzz.mutations import CONTROL_SEQUENCES, Mutator

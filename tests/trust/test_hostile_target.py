@@ -21,11 +21,11 @@ import pytest
 from gputui.explain.moment.probe_state import MARKS_AT_MOST
 from gputui.model.attached.moment import TargetMoment
 from gputui.model.attached.target import Statistics
+from gputui.model.decode import DecodeError, decode
 from gputui.model.machine.snapshot import Snapshot
 from gputui.protocol import frames
 from gputui.sources.probe import client as viewer
 from gputui.sources.probe.client import ProbeClient, ProbeError
-from gputui.sources.probe.decode import DecodeError, decode
 from gputui.sources.probe.feed import TargetFeed
 from tests.attach.children import LIMIT_S, Child, Python, wait_until
 from tests.attach.small_training import TRAINING

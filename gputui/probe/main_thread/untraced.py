@@ -14,13 +14,10 @@ from itertools import repeat
 from operator import methodcaller
 from typing import Any
 
-from gputui.probe.guards.originals import ThreadLocal
-
 TRACING_OFFSET_3_10 = 44
 """Where `tracing` lies in the `PyThreadState` of CPython 3.10, which has no function that changes it."""
 
 _call = methodcaller("__call__")
-_own = ThreadLocal()  # `threading` must not be imported before the program does
 
 
 class UntracedCall:
@@ -43,11 +40,17 @@ class _Calls:
         self.__iter__: Any = partial(map, _call, functions)
 
 
-def leave_thread_untraced() -> None:
-    """Keep profilers and tracers of all threads out of the calling thread for as long as it runs."""
-    if not hasattr(_own, "is_untraced"):
-        _own.is_untraced = True
-        _functions()[0]()
+def untraced(function: Callable[[], Any]) -> Any:  # noqa: ANN401
+    """What a function returns, with profilers and tracers of all threads kept out of it.
+
+    They see no function begin whose end they do not see. memray keeps a thread's frames from where it begins until it
+    sees their end, and reads them at each allocation: nothing is kept from it.
+    """
+    if "memray._memray" in sys.modules:
+        return function()
+    results: list[Any] = []
+    any((UntracedCall(lambda: results.append(function())),))  # type: ignore[arg-type, return-value]
+    return results[0]
 
 
 @lru_cache(maxsize=None)

@@ -16,7 +16,7 @@ from gputui.probe.looks.messages import action_result_frame, look_frame, step_fr
 from gputui.probe.looks.swing import TopWatch
 from gputui.probe.main_thread import process
 from gputui.probe.main_thread.calls import MainThread
-from gputui.probe.main_thread.untraced import leave_thread_untraced
+from gputui.probe.main_thread.untraced import untraced
 from gputui.probe.pace.budget import LookRequest
 from gputui.probe.viewers import sockets
 from gputui.probe.viewers.actions import BUSY, RECORD_STEP, ActionRequest, ActionRunner, allowed_actions, nothing_done
@@ -79,20 +79,21 @@ class Server:
 
     def run(self, stop: Stop) -> None:
         """Serve until the last viewer has gone or `stop` is asked for, but each time at least one round."""
-        while True:
-            for fd in self._wait(stop):
-                self._serve(fd)
-            for viewer in list(self._viewers):
-                self._attempt(viewer, self._keep_up)
-            self._serve_counters()
-            self._serve_looks()
-            self._serve_actions()
-            self._garbage.serve(self._viewers, self._attempt, self._look_runner.account)
-            if not self._viewers:
-                self._drop_unfinished()
-                return
-            if stop.is_asked:
-                return
+        while not untraced(lambda: self._round(stop)):
+            pass
+
+    def _round(self, stop: Stop) -> bool:
+        for fd in self._wait(stop):
+            self._serve(fd)
+        for viewer in list(self._viewers):
+            self._attempt(viewer, self._keep_up)
+        self._serve_counters()
+        self._serve_looks()
+        self._serve_actions()
+        self._garbage.serve(self._viewers, self._attempt, self._look_runner.account)
+        if not self._viewers:
+            self._drop_unfinished()
+        return not self._viewers or stop.is_asked
 
     def say_last(self, error: str | None) -> None:
         """Send viewers the counters at the end and why it ends, as far as they read it within `_WAIT_AT_EXIT_S`.
@@ -174,7 +175,6 @@ class Server:
             return
         if socket is None:
             return
-        leave_thread_untraced()
         viewer = Viewer(Connection(socket), self._marks[-1][0] if self._marks else 0)
         self._viewers.append(viewer)
         if not sockets.is_allowed(socket):

@@ -17,12 +17,12 @@ from gputui.model.attached.moment import HostMoment, OpenedFile, TargetMoment
 from gputui.model.attached.target import Disconnect, DisconnectKind, Ending, Greeting, Look, Statistics
 from gputui.model.attached.tensors import HOST
 from gputui.model.attached.trace import Trace
+from gputui.model.decode import DecodeError, decode
 from gputui.model.reading import Absent
 from gputui.protocol.black_boxes import FIRST_LINE, FIRST_WORDS, VERSION
 from gputui.protocol.frames import MAX_REPLY_BYTES, FrameError, Unpacker
 from gputui.protocol.frames import decode as message_in
 from gputui.regular_files import open_regular
-from gputui.sources.probe.decode import DecodeError, decode
 from gputui.sources.probe.messages import message_of, traces_in
 
 KIND = "black box"

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import time
+
 from gputui.errors import GputuiError
 from gputui.model.fleet.parts import Place
 from gputui.model.told import NodeLook
 from gputui.sources.hosts.looks import SCHEMA, WrongDocumentError, look_of
+from gputui.sources.received import received
 from gputui.sources.ssh import Ssh
 
-FIRST_WITHIN_S = 40.0
-"""ssh gives up after 10 s; without persistence mode, the driver may take 30 s for its first answer."""
 LINE_AT_MOST = 16 << 20
-_NOISE_LINES = 1000
-"""How many lines the shell's own files may print before the first document."""
+_NOISE_BYTES = 64 * 1024
+"""How much else may come before a document: the shell's own files may print."""
 _BEGIN = b'{"schema": "'
+_READ_BYTES = 256 * 1024
+
+
+class _TooMuchError(Exception):
+    """It sends without end."""
 
 
 class Connection:
@@ -23,17 +29,19 @@ class Connection:
         """Start it. Raises `GputuiError` if there is no ssh."""
         self._node = node
         self._ssh = Ssh(node, arguments, is_batch=True)
-        self._stream = self._ssh.socket.makefile("rb")
+        self._unread = bytearray()
         self._has_answered = False
 
-    def next_look(self, within_s: float = FIRST_WITHIN_S) -> NodeLook:
+    def next_look(self, within_s: float) -> NodeLook:
         """The next one; raises `GputuiError` with what ssh says, or because nothing has come."""
-        self._ssh.socket.settimeout(within_s)
         try:
-            line = self._next_line()
+            line = self._document(time.monotonic() + within_s)
         except OSError as error:
             cause = f"gputui on {self._node} has said nothing for {within_s:.0f} s."
             raise GputuiError(cause, f"Check what this prints: ssh {self._node} gputui --once.") from error
+        except _TooMuchError:
+            cause = f"What {self._node} sends has no end, or is nothing that gputui prints."
+            raise GputuiError(cause, f"Check what this prints: ssh {self._node} gputui --once.") from None
         if not line:
             raise self._ended()
         try:
@@ -48,12 +56,30 @@ class Connection:
         """End it there, too."""
         self._ssh.end()
 
-    def _next_line(self) -> bytes:
-        for _ in range(_NOISE_LINES):
-            line = self._stream.readline(LINE_AT_MOST)
-            if not line or line.startswith(_BEGIN):
+    def _document(self, deadline: float) -> bytes:
+        """The next line that is one, b"" at the end; raises TimeoutError, however little comes however often."""
+        noise = 0
+        while line := self._line(deadline):
+            if line.startswith(_BEGIN):
                 return line
+            noise += len(line)
+            if noise > _NOISE_BYTES:
+                raise _TooMuchError
         return b""
+
+    def _line(self, deadline: float) -> bytes:
+        searched = 0
+        while (end := self._unread.find(b"\n", searched)) < 0:
+            searched = len(self._unread)
+            if searched > (LINE_AT_MOST if self._unread.startswith(_BEGIN) else _NOISE_BYTES):
+                raise _TooMuchError
+            part = received(self._ssh.socket, _READ_BYTES, deadline)
+            if not part:
+                return b""
+            self._unread += part
+        line = bytes(self._unread[: end + 1])
+        del self._unread[: end + 1]
+        return line
 
     def _ended(self) -> GputuiError:
         if self._has_answered:

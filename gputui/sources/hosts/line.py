@@ -9,6 +9,7 @@ from typing import Protocol
 from gputui.errors import GputuiError
 from gputui.model.fleet.parts import NodeProblem, Place
 from gputui.model.told import NodeLook, Told
+from gputui.system_faults import as_sentence
 
 AGAIN_S, AGAIN_AT_MOST_S = 5.0, 60.0
 """After a failure; twice as long after each further one."""
@@ -54,6 +55,12 @@ class Line:
             self._speaker.close()
 
     def _run(self, after_s: float, silent_after_s: float | None) -> None:
+        try:
+            self._hear(after_s, silent_after_s)
+        finally:
+            self.ended.set()
+
+    def _hear(self, after_s: float, silent_after_s: float | None) -> None:
         wait_s, failures = after_s, 0
         while not self._closed.wait(wait_s):
             heard_at = self.told.time
@@ -61,11 +68,15 @@ class Line:
                 self._listen(silent_after_s)
             except GputuiError as error:
                 self._fail(error)
+            except (OSError, MemoryError, RuntimeError) as error:
+                refusal = as_sentence(error)
+                if refusal is None:
+                    raise
+                self._fail(refusal)
             if silent_after_s is None:
                 break
             failures = 0 if self.told.time > heard_at else failures + 1
             wait_s = min(AGAIN_AT_MOST_S, AGAIN_S * 2 ** max(0, failures - 1))
-        self.ended.set()
 
     def _listen(self, silent_after_s: float | None) -> None:
         speaker = self._speaker = self._connect()

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gputui.explain.fleet.sums import of_devices
+from gputui.model.decode import DecodeError, decode, printable
 from gputui.model.fleet.parts import NOT_EXPORTED, FleetDevice, Holding, JobName, Node, Place, Readings
 from gputui.model.machine.finding import MachineFinding
 from gputui.model.machine.owner import Owner
@@ -15,7 +16,6 @@ from gputui.model.machine.programs import program_of
 from gputui.model.reading import Reading
 from gputui.model.told import NodeLook
 from gputui.model.weight import Weight
-from gputui.sources.procfs_formats import printable
 
 SCHEMA = "gputui.once/1"
 TEXT_AT_MOST = 2000
@@ -32,14 +32,14 @@ class WrongDocumentError(Exception):
 def look_of(line: bytes, place: Place) -> NodeLook:
     """What a document says. Raises `WrongDocumentError`."""
     try:
-        document = json.loads(line, parse_constant=_refuse)
+        document = json.loads(line)
         if document["schema"] != SCHEMA:
             raise WrongDocumentError(_text(document["schema"]))
         devices = tuple(_device(part, place) for part in document["devices"])
         holdings = tuple(_holdings(document, place))
         findings = tuple(_finding(part, place) for part in document["findings"])
         problems = [_text(problem) for problem in document["problems"]]
-    except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
+    except (DecodeError, LookupError, TypeError, ValueError, AttributeError, RecursionError):
         raise WrongDocumentError from None
     gpus = [device for device in devices if not device.is_instance]
     node = Node(place, len(gpus), of_devices(gpus))
@@ -64,7 +64,8 @@ def _device(part: Mapping[str, Any], place: Place) -> FleetDevice:
 
 def _label(part: Mapping[str, Any]) -> str:
     mig = part["mig"]
-    return f"{int(mig['parent'])}.{int(mig['gpu_instance'])}" if mig else f"{int(part['index'])}"
+    numbers = (mig["parent"], mig["gpu_instance"]) if mig else (part["index"],)
+    return ".".join(str(decode(int, number)) for number in numbers)
 
 
 def _uuid(part: Mapping[str, Any], place: Place) -> str:
@@ -79,7 +80,7 @@ def _holdings(document: Mapping[str, Any], place: Place) -> Iterator[Holding]:
                 command, torch = _text(process["command"] or ""), process.get("torch") or {}
                 yield Holding(
                     place,
-                    int(process["pid"]),
+                    decode(int, process["pid"]),
                     uuid,
                     label,
                     _text(process["user"] or ""),
@@ -117,7 +118,7 @@ def _finding(part: Mapping[str, Any], place: Place) -> MachineFinding:
         title=title,
         evidence=tuple(_text(sentence) for sentence in part["evidence"]),
         remedy=_text(part["remedy"]),
-        since=float(part["since"]),
+        since=decode(float, part["since"]),
         device=f"{place.node} {part['device']}",
         process=None if pid is None else Identity(pid, None),
         about=f"{place.node} {title}",
@@ -125,18 +126,16 @@ def _finding(part: Mapping[str, Any], place: Place) -> MachineFinding:
     )
 
 
-def _refuse(_name: str) -> float:
-    """Python's JSON has NaN and infinities; no reading is one."""
-    raise ValueError
-
-
 def _number(part: Mapping[str, Any], name: str) -> Reading[float]:
+    """A reading; JSON has numbers that no reading can be, and that nothing can be done with."""
     value = part.get(name)
-    return NOT_EXPORTED if value is None else float(value)
+    if value is None:
+        return NOT_EXPORTED
+    return float(decode(int, value)) if name.endswith("_bytes") else decode(float, value)
 
 
 def _whole(value: object) -> int | None:
-    return None if value is None else int(value)  # type: ignore[call-overload]
+    return None if value is None else decode(int, value)
 
 
 def _text(value: object) -> str:

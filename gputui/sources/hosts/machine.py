@@ -86,7 +86,7 @@ def hosts_once(
     problem = told[0].problem
     if problem and not any(of.look for of in told):
         others = f" None of the {len(told)} nodes has answered." if len(told) > 1 else ""
-        raise GputuiError(problem.cause, f"{problem.remedy}{others}")
+        raise GputuiError(problem.cause, f"{problem.remedy}{others}".lstrip())
     return Gathering(0).take(told, clock())
 
 

@@ -14,6 +14,7 @@ from gputui.errors import GputuiError
 from gputui.model.collectives import JobAnswer
 from gputui.sources.nccl.decode import decoded
 from gputui.sources.nccl.place import Listening
+from gputui.sources.received import received
 
 CONNECT_WITHIN_S = 1.0
 LINE_WITHIN_S = 3.0
@@ -55,7 +56,7 @@ def _exchange(connection: socket.socket, line: bytes, within_s: float) -> bytes:
     deadline = time.monotonic() + within_s
     answer = b""
     while len(answer) <= _LONGEST_LINE:
-        part = _received(connection, 1, deadline)  # not more: what follows the line belongs to the next question
+        part = received(connection, 1, deadline)  # not more: what follows the line belongs to the next question
         if part in {b"", b"\n"}:
             return answer.rstrip(b"\r")
         answer += part
@@ -66,17 +67,8 @@ def _rest(connection: socket.socket, within_s: float) -> bytes:
     deadline = time.monotonic() + within_s
     data = bytearray()
     while len(data) <= MOST_BYTES:
-        part = _received(connection, 65536, deadline)
+        part = received(connection, 65536, deadline)
         if not part:
             return bytes(data)
         data += part
     raise RasError(f"NCCL's answer has more than {MOST_BYTES >> 20} MiB, and is not read.")
-
-
-def _received(connection: socket.socket, most_bytes: int, deadline: float) -> bytes:
-    """What has come. Raises TimeoutError at the deadline, however little the other end sends at a time."""
-    left_s = deadline - time.monotonic()
-    if left_s <= 0:
-        raise TimeoutError
-    connection.settimeout(left_s)
-    return connection.recv(most_bytes)

@@ -12,7 +12,7 @@ from gputui.model.collectives import (
     MissingRank,
     ProcessPlace,
 )
-from gputui.sources.procfs_formats import printable
+from gputui.model.decode import printable
 
 T = TypeVar("T")
 

@@ -27,11 +27,10 @@ from gputui.model.attached.target import (
     Statistics,
 )
 from gputui.model.attached.trace import RecordedTraces
+from gputui.model.decode import DecodeError, decode, printable
 from gputui.protocol import frames
-from gputui.sources.probe.decode import DecodeError, decode
 from gputui.sources.probe.exit_reason import exit_reason
 from gputui.sources.probe.messages import message_of
-from gputui.sources.procfs_formats import printable
 
 M = TypeVar("M", Greeting, Statistics, Look, Mark, ActionResult, RecordedTraces)
 
@@ -162,13 +161,15 @@ class ProbeClient:
 
     def receive(self, timeout_s: float) -> Message | None:
         """The next message, or None if none arrives within `timeout_s`."""
-        payload = self._next_payload(timeout_s)
-        if payload is None:
-            return None
-        message = self._decoded(payload)
+        deadline = time.monotonic() + timeout_s
         try:
-            if self._is_ending(message):
-                return self.receive(timeout_s)  # only the end of the connection can follow
+            while True:
+                payload = self._next_payload(max(0.0, deadline - time.monotonic()))
+                if payload is None:
+                    return None
+                message = self._decoded(payload)
+                if not self._is_ending(message):  # only the end of the connection can follow
+                    break
             decoded = message_of(message)
         except DecodeError as error:
             raise self._broken(str(error)) from error

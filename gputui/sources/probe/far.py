@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from gputui.errors import UsageError
 from gputui.model.attached.target import Disconnect, DisconnectKind, Greeting
+from gputui.model.decode import printable
 from gputui.model.nodes import can_be_node
 from gputui.protocol import frames
 from gputui.protocol.relaying import FAILED, GONE, NO_PROBE, NOTE, READY, RELAY, YES
 from gputui.sources.probe.client import ProbeClient, ProbeError
 from gputui.sources.probe.listing import CannotAttachError
-from gputui.sources.procfs_formats import printable
 from gputui.sources.ssh import Ssh
 
 _MAGIC = frames.header(0)[:4]

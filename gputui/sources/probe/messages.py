@@ -12,8 +12,8 @@ from gputui.explain.moment.probe_state import Message
 from gputui.model.attached.allocator import CallSite
 from gputui.model.attached.target import ActionResult, Garbage, Greeting, Look, Mark, ReferencesPart, Statistics
 from gputui.model.attached.trace import RecordedTraces, RecordingCost, Trace
+from gputui.model.decode import DecodeError, decode
 from gputui.protocol.trace_events import ACTIONS
-from gputui.sources.probe.decode import DecodeError, decode
 
 MAX_FRAMES = 1_000_000
 """How many frames all stacks of a message may have together."""

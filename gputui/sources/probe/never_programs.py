@@ -6,6 +6,7 @@ import os
 import re
 
 from gputui.errors import GputuiError
+from gputui.own_place import is_own_place
 from gputui.regular_files import small_content
 from gputui.sources.procfs import ProcFs
 
@@ -18,15 +19,6 @@ def path() -> str:
     base = os.environ.get("XDG_STATE_HOME", "")
     folder = base if base.startswith("/") else os.path.expanduser("~/.local/state")
     return f"{folder}/gputui/never-attach"
-
-
-def _is_own_place() -> bool:
-    """Whether no other user can make this file a link, as root's could be with the HOME of the user who became root."""
-    home = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~")
-    try:
-        return os.stat(home).st_uid == os.geteuid()
-    except OSError:  # it is made
-        return True
 
 
 def program_of(pid: int) -> str:
@@ -67,7 +59,7 @@ def check(pid: int, program: str) -> None:
 
 def refuse(program: str) -> None:
     """Remember the answer "never" for a program."""
-    if not _is_own_place():
+    if not is_own_place():
         cause = f"The answer cannot be kept: {path()} is in a folder of another user."
         raise GputuiError(cause, "Set HOME, or XDG_STATE_HOME, to a folder of yours.")
     try:

@@ -85,7 +85,7 @@ def _series(rows: list[Any]) -> Iterator[Series]:
                 value = points[-1][1] if points else float("nan")
             else:
                 points, value = (), float(row["value"][1])
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
             raise WrongAnswerError from error
         if abs(value) < float("inf"):  # neither infinite nor "not a number"
             yield Series(labels, value, points)

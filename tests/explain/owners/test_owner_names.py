@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gputui.model.attached.owners import OwnerName, State
-from gputui.sources.probe.decode import DecodeError, decode
-from gputui.sources.probe.earlier_owners import owner_of_text
+from gputui.model.decode import DecodeError, decode
+from gputui.model.earlier_owners import owner_of_text
 
 # what the probe sends: the text
 TEXTS = {

@@ -11,11 +11,11 @@ import torch
 from gputui.explain.memory.release import predict_device
 from gputui.model.attached.allocator import AllocatorMap
 from gputui.model.attached.analysis import Release
+from gputui.model.decode import decode
 from gputui.probe.allocator.allocator import read_statistics, take_map
 from gputui.probe.allocator.blockmap import describe_map
 from gputui.probe.allocator.pools import PoolWatch
 from gputui.protocol.tables import without_tables
-from gputui.sources.probe.decode import decode
 
 WATCH = PoolWatch()
 

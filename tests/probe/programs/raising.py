@@ -1,6 +1,7 @@
 """Raises an exception at one line of the probe after another, in a program that trains, and reports what it noticed.
 
-Run with `main`, `thread` or `observer`, the place where the probe is entered, and a stride: one of so many lines.
+Run with `main`, `thread` or `observer`, the place where the probe is entered, and two numbers: the first line that is
+taken, and one of how many.
 """
 
 import faulthandler
@@ -150,12 +151,12 @@ def note_lines(viewer, rounds_at_least):
     assert injector.reached, answers
 
 
-def in_main_thread(stride):
+def in_main_thread(taken):
     pending_call.UntracedCall = Traced
     viewer = Viewer()
     note_lines(viewer, rounds_at_least=2)
     before, faults = state(), []
-    lines = sorted(injector.reached)[::stride]
+    lines = sorted(injector.reached)[taken]
     for number, line in enumerate(lines):
         what = injector.reached[line]
         for error in (OWN[number % len(OWN)], ProgramError):
@@ -181,12 +182,12 @@ class Plain:
         return bool(self._function())
 
 
-def in_observer(stride):
+def in_observer(taken):
     untraced.UntracedCall, observer.STOP_S, observer.ALWAYS_S = Plain, WITHIN_S, 3600.0
     run_out_of_memory()
     injector.is_noting = False
     before, faults = state(), []
-    lines = sorted(injector.reached)[::stride]
+    lines = sorted(injector.reached)[taken]
     for number, line in enumerate(lines):
         for error in (OWN[number % len(OWN)], ProgramError):
             boundary.BLACK_BOX.reset()
@@ -217,13 +218,13 @@ def run_out_of_memory():
         sys.settrace(None)
 
 
-def in_own_thread(stride):
-    gputui.probe.stop()  # another viewer may have come before, and the thread that served it stays hidden from tracers
-    server.leave_thread_untraced = trace_this_thread
+def in_own_thread(taken):
+    gputui.probe.stop()
+    server.untraced = traced
     gputui.probe.start()
     viewer = Viewer(stays=False)
     note_lines(viewer, rounds_at_least=1)
-    lines, faults = sorted(injector.reached)[::stride], []
+    lines, faults = sorted(injector.reached)[taken], []
     for number, line in enumerate(lines):
         boundary.OWN_THREAD.reset()
         injector.arm(line, OWN[number % len(OWN)])
@@ -237,6 +238,11 @@ def in_own_thread(stride):
     report(len(lines), faults)
 
 
+def traced(function):
+    trace_this_thread()
+    return function()
+
+
 def trace_this_thread():
     sys.settrace(injector)
     frame = sys._getframe(1)
@@ -248,4 +254,6 @@ def trace_this_thread():
 if __name__ == "__main__":
     gc.freeze()  # a scan of what PyTorch's modules have made would only take time
     step()
-    {"main": in_main_thread, "thread": in_own_thread, "observer": in_observer}[sys.argv[1]](int(sys.argv[2]))
+    {"main": in_main_thread, "thread": in_own_thread, "observer": in_observer}[sys.argv[1]](
+        slice(int(sys.argv[2]), None, int(sys.argv[3]))
+    )

@@ -57,7 +57,9 @@ class Looks:
                 pass
 
     def _ask(self):
-        untraced.leave_thread_untraced()
+        bool(untraced.UntracedCall(self._ask_for_ever))  # a profiler that begins sees what each thread is in
+
+    def _ask_for_ever(self):
         while True:
             method = self._requests.get()
             self._request(lambda method=method: self._read(method))

@@ -11,7 +11,7 @@ from collections import Counter
 from checks import check, run
 
 from gputui.probe.main_thread.pending_call import PendingCall
-from gputui.probe.main_thread.untraced import leave_thread_untraced
+from gputui.probe.main_thread.untraced import untraced
 
 CALLS = 50
 OURS = ("gputui/probe/", "of_the_probe")
@@ -45,7 +45,9 @@ class Asker:
         self._thread.join()
 
     def _ask(self):
-        leave_thread_untraced()
+        untraced(self._ask_untraced)
+
+    def _ask_untraced(self):
         self._is_ready.set()
         for number in range(CALLS):
             self._pending.request(self._call_of_the_probe)
@@ -113,6 +115,19 @@ def a_profile_function_of_all_threads_sees_the_program_only():
 def called(profile):
     """How often the profile has seen each Python function begin, by its code."""
     return {entry.code: entry.callcount for entry in profile.getstats() if not isinstance(entry.code, str)}
+
+
+@check
+def a_profile_function_of_the_probes_own_thread_sees_the_end_of_all_that_it_sees_begin():
+    events = Counter()
+    sys.setprofile(lambda frame, event, _argument: events.update([(frame.f_code, event)]))
+    result = untraced(of_the_probe)
+    sys.setprofile(None)
+    assert result == [0, 1, 2]
+    assert not any(code is of_the_probe.__code__ for code, _ in events)
+    begun = Counter(code for code, event in events if event == "call")
+    assert begun
+    assert begun == Counter(code for code, event in events if event == "return")
 
 
 @check

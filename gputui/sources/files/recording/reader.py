@@ -11,6 +11,7 @@ from typing import Any
 from gputui.explain.moment.probe_state import Layouts, layouts_of
 from gputui.explain.owners.earlier_names import EarlierLooks, completed
 from gputui.model.attached.target import Greeting, Look, Mark
+from gputui.model.decode import DecodeError
 from gputui.sources.files.recording.chunks import (
     HEADER_BYTES,
     INFLATED_AT_LEAST,
@@ -23,7 +24,6 @@ from gputui.sources.files.recording.chunks import (
 from gputui.sources.files.recording.index import ChunkPlace, NoRecordingError, open_file, places_of
 from gputui.sources.files.recording.patch import PatchError, patched
 from gputui.sources.files.recording.records import Record, RecordingInfo, record_of
-from gputui.sources.probe.decode import DecodeError
 from gputui.sources.probe.messages import message_of
 
 CHANGES_AT_MOST = 64

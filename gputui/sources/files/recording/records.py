@@ -11,9 +11,9 @@ from gputui.model.attached.moment import Surroundings
 from gputui.model.attached.owners import OwnerName
 from gputui.model.attached.target import ActionResult, Garbage, Greeting, Mark, Statistics
 from gputui.model.attached.trace import RecordedTraces
+from gputui.model.decode import DecodeError, decode, field_names, is_record
 from gputui.model.reading import Absent, AbsentKind
 from gputui.sources.files.recording.chunks import DamagedError
-from gputui.sources.probe.decode import DecodeError, decode, field_names, is_record
 from gputui.sources.probe.messages import message_of
 
 

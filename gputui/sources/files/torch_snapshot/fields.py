@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from gputui.sources.probe.decode import MAX_TEXT
-from gputui.sources.procfs_formats import printable
+from gputui.model.decode import MAX_TEXT, printable
 
 LARGEST = 2**63 - 1
 """Larger numbers are neither addresses nor sizes, and do not fit into a column of a trace."""

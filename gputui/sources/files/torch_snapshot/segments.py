@@ -12,10 +12,10 @@ from gputui.model.attached.allocator import (
     Segment,
 )
 from gputui.model.attached.tensors import Storage
+from gputui.model.earlier_owners import owner_of_text
 from gputui.protocol.allocator_settings import WITH_OLDER_FIRST, large_page_bytes, parse_settings
 from gputui.sources.files.torch_snapshot.fields import Entry, FormatError, entries, fail, integer, pool_id, text
 from gputui.sources.files.torch_snapshot.frames import Frames, owner_in, site_of
-from gputui.sources.probe.earlier_owners import owner_of_text
 
 STATES = {
     "active_allocated": BlockState.ACTIVE_ALLOCATED,

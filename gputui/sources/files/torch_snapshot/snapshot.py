@@ -17,6 +17,7 @@ from gputui.model.attached.moment import HostMoment, OpenedFile, TargetMoment
 from gputui.model.attached.target import Cost, Greeting, Look
 from gputui.model.attached.tensors import Inventory
 from gputui.model.attached.trace import OUT_OF_MEMORY, Trace
+from gputui.model.decode import printable
 from gputui.model.reading import Absent, Problem, Reading
 from gputui.regular_files import open_regular
 from gputui.sources.files.torch_snapshot.events import EventReader
@@ -25,7 +26,6 @@ from gputui.sources.files.torch_snapshot.frames import Frames
 from gputui.sources.files.torch_snapshot.segments import MapReader, statistics_of
 from gputui.sources.files.torch_snapshot.traces import failure_in, traces_of
 from gputui.sources.files.torch_snapshot.unpickle import PickleError, Progress, unpickle
-from gputui.sources.procfs_formats import printable
 
 NOT_IN_FILE = Absent("PyTorch's snapshots do not hold it")
 WITHOUT_NAMES = (

@@ -1,4 +1,4 @@
-"""From the probe's messages to the model's classes; checks types, ranges, lengths and characters.
+"""From JSON or rows of others to the model's classes; checks types, ranges, lengths and characters.
 
 A decoder is built once for each dataclass or named tuple from its type annotations; a missing field gets its default.
 """
@@ -14,9 +14,8 @@ from functools import cache
 from typing import Any, NoReturn, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from gputui.model.attached.owners import OwnerName
+from gputui.model.earlier_owners import owner_of_text
 from gputui.model.reading import Absent, AbsentKind, Problem
-from gputui.sources.probe.earlier_owners import owner_of_text
-from gputui.sources.procfs_formats import printable
 
 MAX_TEXT = 4096
 MAX_ITEMS = 4_000_000
@@ -30,6 +29,13 @@ Decoder = Callable[[object], Any]
 
 class DecodeError(Exception):
     """A malformed message."""
+
+
+def printable(text: str) -> str:
+    """Text that cannot move the cursor: what is not printable is escaped."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def decode(cls: type[T], value: object) -> T:
