@@ -1,4 +1,4 @@
-"""Programs that do what few do (tiny stacks, a still clock, no garbage collection) run with looks as without."""
+"""Programs that do what few do (tiny stacks, no garbage collection, developer mode) run with looks as without."""
 
 from __future__ import annotations
 
@@ -43,17 +43,6 @@ SMALL_STACKS = """
         thread.join()
     found = wrong
 """
-FROZEN = """
-    sleep, steps = time.sleep, 0
-    time.time = lambda: 1000.0
-    time.monotonic = time.perf_counter = lambda: 1.0
-    time.time_ns = time.monotonic_ns = time.perf_counter_ns = lambda: 1
-    print("ready", flush=True)
-    while not is_over():
-        steps += 1
-        sleep(0.001)
-    found = time.time(), time.monotonic(), steps > 0
-"""
 UNCOLLECTED = """
     gc.disable()
     gc.collect()
@@ -72,7 +61,6 @@ PLAIN = """
 """
 PROGRAMS = {
     "small stacks": ("import threading; threading.stack_size(65536)", SMALL_STACKS, "[]"),
-    "a frozen clock": ("", FROZEN, "(1000.0, 1.0, True)"),
     "no collector": ("", UNCOLLECTED, "(False, True, [])"),
     "developer mode": ("", PLAIN, "0"),
 }
