@@ -30,7 +30,7 @@ import gputui.cli
 {code}
 print(*sorted(set(sys.modules) - before), file=sys.stderr)
 """
-STARTS = [pytest.param(ONCE, 106, id="one look, printed"), pytest.param(FIRST_FRAME, 88, id="the first frame")]
+STARTS = [pytest.param(ONCE, 107, id="one look, printed"), pytest.param(FIRST_FRAME, 89, id="the first frame")]
 EXPENSIVE = {
     "textual": "60 ms",
     "dataclasses": "8 ms with `inspect`, and half a millisecond for each class: a NamedTuple takes a tenth",

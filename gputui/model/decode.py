@@ -15,6 +15,7 @@ from typing import Any, NoReturn, TypeVar, Union, cast, get_args, get_origin, ge
 
 from gputui.model.attached.owners import OwnerName
 from gputui.model.earlier_owners import owner_of_text
+from gputui.model.printable import printable
 from gputui.model.reading import Absent, AbsentKind, Problem
 
 MAX_TEXT = 4096
@@ -29,13 +30,6 @@ Decoder = Callable[[object], Any]
 
 class DecodeError(Exception):
     """A malformed message."""
-
-
-def printable(text: str) -> str:
-    """Text that cannot move the cursor: what is not printable is escaped."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def decode(cls: type[T], value: object) -> T:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from gputui.model.decode import printable
+from gputui.model.printable import printable
 from gputui.model.reading import Absent, Reading
 from gputui.sources.procfs_formats import (
     Mapping,

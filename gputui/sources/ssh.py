@@ -9,7 +9,7 @@ import threading
 from contextlib import suppress
 
 from gputui.errors import GputuiError
-from gputui.model.decode import printable
+from gputui.model.printable import printable
 
 _OPTIONS = {
     "ClearAllForwardings": "yes",

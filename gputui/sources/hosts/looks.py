@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gputui.explain.fleet.sums import of_devices
-from gputui.model.decode import DecodeError, decode, printable
+from gputui.model.decode import DecodeError, decode
 from gputui.model.fleet.parts import NOT_EXPORTED, FleetDevice, Holding, JobName, Node, Place, Readings
 from gputui.model.machine.finding import MachineFinding
 from gputui.model.machine.owner import Owner
 from gputui.model.machine.process import Identity
 from gputui.model.machine.programs import program_of
+from gputui.model.printable import printable
 from gputui.model.reading import Reading
 from gputui.model.told import NodeLook
 from gputui.model.weight import Weight

@@ -12,7 +12,7 @@ from gputui.model.collectives import (
     MissingRank,
     ProcessPlace,
 )
-from gputui.model.decode import printable
+from gputui.model.printable import printable
 
 T = TypeVar("T")
 

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gputui.model.decode import printable
 from gputui.model.machine.owner import Owner
+from gputui.model.printable import printable
 
 _LONGEST = 128
 """Of a name. Those of Kubernetes have at most 63 characters; anybody can write anything into an environment."""

@@ -27,7 +27,8 @@ from gputui.model.attached.target import (
     Statistics,
 )
 from gputui.model.attached.trace import RecordedTraces
-from gputui.model.decode import DecodeError, decode, printable
+from gputui.model.decode import DecodeError, decode
+from gputui.model.printable import printable
 from gputui.protocol import frames
 from gputui.sources.probe.exit_reason import exit_reason
 from gputui.sources.probe.messages import message_of

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from gputui.errors import UsageError
 from gputui.model.attached.target import Disconnect, DisconnectKind, Greeting
-from gputui.model.decode import printable
 from gputui.model.nodes import can_be_node
+from gputui.model.printable import printable
 from gputui.protocol import frames
 from gputui.protocol.relaying import FAILED, GONE, NO_PROBE, NOTE, READY, RELAY, YES
 from gputui.sources.probe.client import ProbeClient, ProbeError

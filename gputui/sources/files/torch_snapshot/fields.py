@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from gputui.model.decode import MAX_TEXT, printable
+from gputui.model.decode import MAX_TEXT
+from gputui.model.printable import printable
 
 LARGEST = 2**63 - 1
 """Larger numbers are neither addresses nor sizes, and do not fit into a column of a trace."""

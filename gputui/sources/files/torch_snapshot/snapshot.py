@@ -17,7 +17,7 @@ from gputui.model.attached.moment import HostMoment, OpenedFile, TargetMoment
 from gputui.model.attached.target import Cost, Greeting, Look
 from gputui.model.attached.tensors import Inventory
 from gputui.model.attached.trace import OUT_OF_MEMORY, Trace
-from gputui.model.decode import printable
+from gputui.model.printable import printable
 from gputui.model.reading import Absent, Problem, Reading
 from gputui.regular_files import open_regular
 from gputui.sources.files.torch_snapshot.events import EventReader
