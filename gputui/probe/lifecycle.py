@@ -6,13 +6,12 @@ import atexit
 import os
 import sys
 from itertools import count
-from time import time
 
 from gputui import environment
 from gputui.probe import permission
 from gputui.probe.guards.boundary import LIFE, PARTS, words_of
 from gputui.probe.guards.descriptors import NotOursError
-from gputui.probe.guards.originals import RLock, get_ident
+from gputui.probe.guards.originals import RLock, get_ident, wall_clock
 from gputui.probe.guards.thread_numbers import note_first_thread, note_main_thread
 from gputui.probe.running import Running
 from gputui.probe.viewers import sockets
@@ -118,7 +117,7 @@ def _mark(label: str) -> None:
 
 
 def _note(label: str) -> None:
-    _marks.append((next(_mark_numbers), time(), label[:MAX_LABEL]))
+    _marks.append((next(_mark_numbers), wall_clock(), label[:MAX_LABEL]))
     del _marks[:-MAX_MARKS]
 
 

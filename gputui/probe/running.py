@@ -10,12 +10,11 @@ from __future__ import annotations
 import os
 from errno import EBADF
 from select import POLLIN
-from time import monotonic
 
 from gputui.probe.guards import probe_thread
 from gputui.probe.guards.boundary import OWN_THREAD, words_of
 from gputui.probe.guards.descriptors import NotOursError, forget_cached_folders
-from gputui.probe.guards.originals import allocate_lock, get_ident, get_native_id, start_new_thread
+from gputui.probe.guards.originals import allocate_lock, get_ident, get_native_id, monotonic, start_new_thread
 from gputui.probe.guards.probe_thread import poll
 from gputui.probe.viewers import sockets
 from gputui.protocol import places

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable
 
 import pytest
 
 from gputui.sources.probe import listing, loading
 from tests.attach.children import Child, Python
+from tests.hanging import HANGS_S
 from tests.scale import some
 
 GEVENT = """
@@ -109,4 +111,30 @@ def test_a_wild_number_of_the_main_thread_reaches_no_function_of_c(cuda_python: 
             assert [storage.size_bytes for storage in look.inventory.storages if storage.device >= 0] == [4000]
     child.say("end")
     assert child.expect("ended") == json.dumps(1000)
+    assert child.ended() == 0
+
+
+FROZEN = """
+    import time, torch
+    kept = torch.empty(1000, device="cuda")
+    for name, value in {"time": 1e9, "monotonic": 5.0, "perf_counter": 5.0, "thread_time": 5.0}.items():
+        setattr(time, name, lambda value=value: value)
+    import gputui.probe
+    print("ready", flush=True)
+    input()
+    print("ended", kept.numel(), flush=True)
+"""
+
+
+def test_a_program_may_freeze_the_clocks(cuda_python: Python) -> None:
+    """As freezegun does; the main thread waits for input, so a look is taken after a deadline by the probe's thread."""
+    child = cuda_python.fork(FROZEN)
+    child.expect("ready")
+    with listing.attach(child.pid) as client:
+        look = client.look()
+        assert [storage.size_bytes for storage in look.inventory.storages if storage.device >= 0] == [4000]
+        assert look.time == pytest.approx(time.time(), abs=HANGS_S)
+        assert client.statistics().devices
+    child.say("end")
+    assert child.expect("ended") == "1000"
     assert child.ended() == 0

@@ -13,11 +13,11 @@ import gc
 import sys
 import weakref
 from collections.abc import Iterable, Iterator
-from time import thread_time
 from types import CodeType, FunctionType, GeneratorType, ModuleType
 from typing import Any, NamedTuple
 
 from gputui.probe.allocator.pool_use import ANY_DEVICE, FailedCaptures, Pool, PoolUse, has_other_threads
+from gputui.probe.guards.originals import thread_time
 from gputui.probe.objects.attributes import AttributeReader
 from gputui.probe.objects.heap import has_frozen
 from gputui.probe.objects.listing import of_classes

@@ -6,7 +6,6 @@ import os
 import sys
 import threading
 from functools import partial
-from time import perf_counter, time
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,7 +14,7 @@ from gputui.probe.allocator.emptied import places_within
 from gputui.probe.allocator.memory_history import memory_history
 from gputui.probe.allocator.trace_columns import describe_traces
 from gputui.probe.guards.descriptors import read_file
-from gputui.probe.guards.originals import get_native_id
+from gputui.probe.guards.originals import get_native_id, perf_counter, wall_clock
 from gputui.probe.guards.thread_frames import current_frames, stack
 from gputui.probe.guards.thread_numbers import is_main_thread
 from gputui.probe.looks.stops import empty_look, undisturbed
@@ -131,7 +130,7 @@ def _failure(
     total_bytes = memory[1] if memory else limit_bytes
     return {
         "type": "failure",
-        "time": time(),
+        "time": wall_clock(),
         "device": device,
         "requested_bytes": requested_bytes,
         "device_free_bytes": device_free_bytes,

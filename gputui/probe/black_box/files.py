@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from time import localtime, strftime, time
+from time import localtime, strftime
 from typing import Any
 from zlib import compressobj
 
+from gputui.probe.guards.originals import wall_clock
 from gputui.probe.looks.messages import encode_in_pieces, with_table
 from gputui.protocol import black_boxes, frames
 
@@ -25,7 +26,7 @@ class NotKeptError(Exception):
 
 def write(folder: str, program: str, number: int, messages: list[dict[str, Any]]) -> str:
     """Write the messages as a new black box and return its path; raises NotKeptError."""
-    name = black_boxes.file_name(program, strftime("%Y%m%d-%H%M%S", localtime(time())), os.getpid(), number)
+    name = black_boxes.file_name(program, strftime("%Y%m%d-%H%M%S", localtime(wall_clock())), os.getpid(), number)
     path = os.path.join(folder, name)
     unfinished = os.path.join(folder, f".{name}{_UNFINISHED}")
     pieces = [black_boxes.FIRST_LINE, *_compressed(messages)]
@@ -113,5 +114,5 @@ def _kept(folder: str) -> Iterator[tuple[float, int, str]]:
             continue
         if not is_unfinished and stat.S_ISREG(status.st_mode):
             yield status.st_mtime, status.st_size, path
-        elif is_unfinished and status.st_mtime < time() - _UNFINISHED_FOR_S:
+        elif is_unfinished and status.st_mtime < wall_clock() - _UNFINISHED_FOR_S:
             remove(path)

@@ -11,10 +11,9 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-from time import perf_counter
 
 from gputui.probe.guards.boundary import BLACK_BOX, words_of
-from gputui.probe.guards.originals import sleep, start_new_thread
+from gputui.probe.guards.originals import perf_counter, sleep, start_new_thread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

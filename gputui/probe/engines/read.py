@@ -8,10 +8,10 @@ from __future__ import annotations
 import sys
 import weakref
 from collections import deque
-from time import perf_counter
 from typing import Any, Dict
 
 from gputui.probe.engines.facts import ENGINES, NUMBER, TEXT, TRUTH, WHOLE, EngineFacts, Facts, Places
+from gputui.probe.guards.originals import perf_counter
 from gputui.probe.objects import plain, stacks
 from gputui.probe.objects.attributes import AttributeReader
 from gputui.probe.objects.stacks import Namespace

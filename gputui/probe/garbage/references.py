@@ -11,10 +11,10 @@ import sys
 from array import array
 from functools import partial
 from itertools import chain, compress, count
-from time import thread_time
 from typing import Any, NamedTuple
 
 from gputui.probe.garbage.going import held_in_two, is_node
+from gputui.probe.guards.originals import thread_time
 from gputui.probe.objects.listing import finished
 from gputui.probe.objects.torch_types import Torch
 

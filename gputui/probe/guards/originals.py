@@ -1,8 +1,9 @@
-"""Python's own functions for threads and waiting, where a library has put others in their place.
+"""Python's own functions for threads, waiting and clocks, where a library has put others in their place.
 
 gevent and eventlet replace them with functions that switch to other code of the program. In the middle of a look that
-would run the program, and in the probe's thread it would start a second event loop. A module of C can be made once
-more, with functions of its own; the program's module stays as it is.
+would run the program, and in the probe's thread it would start a second event loop. freezegun replaces clocks: with
+those, no deadline of the probe's would pass. A module of C can be made once more, with functions of its own; the
+program's module stays as it is.
 
 This text also runs in a program before anything can be imported there, `__future__` included: see `bootstrap`.
 """
@@ -13,6 +14,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
     from typing import Any
 
@@ -53,4 +55,8 @@ allocate_lock = original(_thread, "allocate_lock")
 get_ident = original(_thread, "get_ident")
 get_native_id = original(_thread, "get_native_id")
 start_new_thread = original(_thread, "start_new_thread")
+monotonic: "Callable[[], float]" = original(time, "monotonic")
+perf_counter: "Callable[[], float]" = original(time, "perf_counter")
 sleep = original(time, "sleep")
+thread_time: "Callable[[], float]" = original(time, "thread_time")
+wall_clock: "Callable[[], float]" = original(time, "time")

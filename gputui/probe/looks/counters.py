@@ -7,10 +7,10 @@ until the driver is done. The main thread makes nearly all allocations: between 
 
 from __future__ import annotations
 
-from time import perf_counter, time
 from types import ModuleType
 from typing import Any
 
+from gputui.probe.guards.originals import perf_counter, wall_clock
 from gputui.probe.main_thread import process
 from gputui.probe.main_thread.activity import BUSY_S
 from gputui.probe.main_thread.calls import MainThread, MainThreadCall
@@ -71,7 +71,7 @@ def read(torch: ModuleType | None) -> dict[str, Any]:
 
 
 def _no_statistics() -> dict[str, Any]:
-    return {"time": time(), "devices": [], "pinned_bytes": None, "problems": []}
+    return {"time": wall_clock(), "devices": [], "pinned_bytes": None, "problems": []}
 
 
 def _torch_with_reader() -> ModuleType | None:

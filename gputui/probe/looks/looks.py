@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 from functools import partial
-from time import thread_time, time
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from gputui.probe.guards import boundary
-from gputui.probe.guards.originals import sleep
+from gputui.probe.guards.originals import sleep, thread_time, wall_clock
 from gputui.probe.looks.stops import LookUnderWay, empty_look, is_complete, let_map_go, undisturbed
 from gputui.probe.main_thread import process
 from gputui.probe.main_thread.activity import Watch
@@ -280,7 +279,7 @@ class LookRunner:
 
 
 def _new_pace() -> Pace:
-    return Pace(wall_clock=time if process.is_rank() else None)
+    return Pace(wall_clock=wall_clock if process.is_rank() else None)
 
 
 def uncut_ms(pause_ms: float) -> float:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from json import dumps
 from operator import itemgetter
-from time import thread_time
 from typing import Any
 
+from gputui.probe.guards.originals import thread_time
 from gputui.probe.guards.probe_thread import let_others_run
 from gputui.protocol import frames
 

@@ -6,10 +6,9 @@ import gc
 import sys
 from collections.abc import Callable
 from functools import partial
-from time import perf_counter, thread_time, time
 from typing import Any
 
-from gputui.probe.guards.originals import sleep
+from gputui.probe.guards.originals import perf_counter, sleep, thread_time, wall_clock
 from gputui.probe.guards.probe_thread import let_others_run
 from gputui.probe.guards.thread_frames import current_frames
 from gputui.probe.pace.budget import NOTHING_LEFT_OUT, LookRequest
@@ -100,7 +99,7 @@ def empty_look(problems: list[str | dict[str, str]]) -> dict[str, Any]:
     """A look in which nothing has been read yet."""
     return {
         "type": "look",
-        "time": time(),
+        "time": wall_clock(),
         "statistics": [],
         "settings": None,
         "map": None,

@@ -11,11 +11,10 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Callable
-from time import perf_counter, thread_time
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from gputui.probe.guards.originals import sleep
+from gputui.probe.guards.originals import perf_counter, sleep, thread_time
 from gputui.probe.main_thread import process
 from gputui.probe.main_thread.activity import is_in_backward
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from time import perf_counter, thread_time, time
 from types import ModuleType
 from typing import Any
 
@@ -16,6 +15,7 @@ from gputui.probe.allocator import allocator, blockmap
 from gputui.probe.allocator.pools import PoolWatch
 from gputui.probe.engines.read import engine_reader
 from gputui.probe.guards.boundary import is_of_the_program
+from gputui.probe.guards.originals import perf_counter, thread_time, wall_clock
 from gputui.probe.inventory import inventory, lines
 from gputui.probe.inventory.activations import assign_keepers, assign_modules
 from gputui.probe.inventory.run import WALK
@@ -241,7 +241,7 @@ def statistics_fields(torch: ModuleType, problems: list[str]) -> dict[str, Any]:
     if process.has_cuda(torch):
         pinned_bytes = attempt("Pinned memory", problems, allocator.read_pinned_bytes, torch)
     serving = attempt("The inference engine", problems, engine_reader.read)
-    fields = {"time": time(), "devices": devices, "pinned_bytes": pinned_bytes, "problems": problems}
+    fields = {"time": wall_clock(), "devices": devices, "pinned_bytes": pinned_bytes, "problems": problems}
     return {**fields, "serving": serving}
 
 

@@ -11,11 +11,11 @@ does not even begin while a signal, a pending call or a request for the lock is 
 from __future__ import annotations
 
 from functools import partial
-from time import perf_counter
 from types import FunctionType
 from typing import TYPE_CHECKING, Callable, TypeVar, cast
 
 from gputui.probe.guards.boundary import MAIN_THREAD
+from gputui.probe.guards.originals import perf_counter
 from gputui.probe.guards.thread_numbers import main_processor_s
 from gputui.probe.main_thread import pending_call
 from gputui.probe.main_thread.activity import (

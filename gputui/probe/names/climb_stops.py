@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections import deque
 from functools import partial
-from time import thread_time
 
+from gputui.probe.guards.originals import thread_time
 from gputui.probe.main_thread.isolation import isolated
 from gputui.probe.names.memory import Memory
 from gputui.probe.objects.attributes import AttributeReader

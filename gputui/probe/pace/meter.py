@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from time import thread_time
+
+from gputui.probe.guards.originals import thread_time
 
 STEPS_BETWEEN_CHECKS = 32
 """The clock is read once in so many steps: reading it costs as much as a small step."""

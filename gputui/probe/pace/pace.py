@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from time import perf_counter
+
+from gputui.probe.guards.originals import perf_counter
 
 SHARE_OF_TIME = 0.009
 """How much of the program's time automatic looks may take: with the messages and the rest of the probe, 1 %."""

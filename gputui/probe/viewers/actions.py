@@ -10,12 +10,12 @@ import gc
 import os
 import sys
 from collections.abc import Callable
-from time import perf_counter, time
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from gputui import environment
 from gputui.probe.guards.boundary import is_of_the_program
+from gputui.probe.guards.originals import perf_counter, wall_clock
 from gputui.probe.main_thread import process
 from gputui.probe.main_thread.calls import MainThread, MainThreadCall
 
@@ -184,7 +184,7 @@ def nothing_done(name: str, reason: str) -> dict[str, Any]:
     """The answer for an action that was not done."""
     return {
         "type": "action_result",
-        "time": time(),
+        "time": wall_clock(),
         "name": name,
         "took_s": 0.0,
         "devices": [],

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import _socket
 from select import POLLOUT
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from gputui.probe.guards.descriptors import Descriptor
+from gputui.probe.guards.originals import monotonic
 from gputui.probe.guards.probe_thread import poll
 from gputui.protocol import frames
 

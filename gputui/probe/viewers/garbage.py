@@ -6,9 +6,9 @@ import sys
 from binascii import b2a_base64
 from collections.abc import Callable
 from functools import partial
-from time import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gputui.probe.guards.originals import wall_clock
 from gputui.probe.looks.looks import IN_BACKWARD_S, uncut_ms
 from gputui.probe.looks.messages import encode_in_pieces, frame
 from gputui.probe.looks.stops import undisturbed
@@ -113,7 +113,7 @@ def not_known(request: GarbageRequest, reason: str) -> dict[str, Any]:
     """The answer where nothing was read."""
     if request.cycles is None:
         return {"type": "references", "reason": reason, "is_broken": False, "next": None, "stop_ms": 0.0, "cost": {}}
-    return {"type": "garbage", "time": time(), "groups": [], "reason": reason, "cost": {}}
+    return {"type": "garbage", "time": wall_clock(), "groups": [], "reason": reason, "cost": {}}
 
 
 def _why_not(request: GarbageRequest) -> str:

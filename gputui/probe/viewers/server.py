@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from select import POLLIN, POLLOUT
-from time import monotonic, perf_counter
 from typing import Any
 
 import gputui
+from gputui.probe.guards.originals import monotonic, perf_counter
 from gputui.probe.guards.probe_thread import Stop, Waker, poll
 from gputui.probe.looks import counters
 from gputui.probe.looks.counters import CounterReader

@@ -9,11 +9,11 @@ have passed: the program comes back to the same numbers of live blocks and bytes
 from __future__ import annotations
 
 from functools import partial
-from time import perf_counter
 from types import ModuleType
 from typing import Any
 
 from gputui.probe.allocator.emptied import places_within
+from gputui.probe.guards.originals import perf_counter
 from gputui.probe.looks.stops import empty_look, undisturbed
 from gputui.probe.main_thread import process
 from gputui.probe.main_thread.calls import MainThread, MainThreadCall
