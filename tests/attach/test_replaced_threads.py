@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Callable
 
 import pytest
 
 from gputui.sources.probe import listing, loading
 from tests.attach.children import Child, Python
-from tests.hanging import HANGS_S
 from tests.scale import some
 
 GEVENT = """
@@ -133,7 +131,7 @@ def test_a_program_may_freeze_the_clocks(cuda_python: Python) -> None:
     with listing.attach(child.pid) as client:
         look = client.look()
         assert [storage.size_bytes for storage in look.inventory.storages if storage.device >= 0] == [4000]
-        assert look.time == pytest.approx(time.time(), abs=HANGS_S)
+        assert look.time > 1.5e9
         assert client.statistics().devices
     child.say("end")
     assert child.expect("ended") == "1000"
