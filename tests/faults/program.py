@@ -45,7 +45,7 @@ def run(arguments: list[str], fault: dict, place: int) -> dict:
                 os.dup2(file.fileno(), number)
             if not place or fault["kind"] == "signal":
                 own = os.fdopen(os.dup(report.fileno()), "w")
-                atexit.register(lambda: own.write(f"{LIBRARY.faults_count()} {' '.join(sys.modules)}"))
+                atexit.register(lambda: print(LIBRARY.faults_count(), *sys.modules, file=own, flush=True))
             sys.exit(begin(arguments, fault, place))
         status = ended(pid)
         for file in (output, errors, report):
