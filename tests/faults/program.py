@@ -92,6 +92,7 @@ def runs(request: dict) -> list[list[dict]]:
     """Of each fault, first where all is imported only when it is needed, then where it has been, which is quick."""
     arguments, faults = request["arguments"], request["faults"]
     well = run(arguments, {"kind": "open", "error": 0, "lasting": 1}, 0)
+    assert well["count"] > 1, well  # otherwise no place is in the middle of it
     fresh = [[run(arguments, fault, well["count"] // 2)] if fault["kind"] in IMPORT_CALLS else [] for fault in faults]
     for name in well["modules"]:
         importlib.import_module(name)
