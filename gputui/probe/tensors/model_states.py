@@ -118,7 +118,11 @@ class ModelStates:
         if not tensors or not self._meter.spend(1 + len(tensors) // RECALLED_PER_STEP):
             return
         left = self._ledger.record_again(tensors, category, owners)
-        if not left or not self._meter.spend(1 + len(left) // RECORDED_PER_STEP):
+        affordable = RECORDED_PER_STEP * self._meter.affordable_steps()
+        if len(left) > affordable:  # what is recorded now is recalled in the next look
+            del left[affordable:]
+            self._meter.leave_out()
+        if not left or not self._meter.spend(len(left) // RECORDED_PER_STEP):
             return
         others, own = [tensors[number] for number in left], [owners[number] for number in left]
         are_plain = all(self._ledger.are_plain(others))
