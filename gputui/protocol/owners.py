@@ -11,6 +11,8 @@ PLACE, KIND, PART, HOLDER = 1, 2, 4, 6
 # The values of `OwnerKind` there.
 STATE, PARAM_GROUP, ARGUMENT, RESULT = "state", "param_group", "argument", "result"
 COPY, UNNAMED, CYCLE, WORDS = "copy", "unnamed", "cycle", "words"
+BELOW = "[...]"
+"""Stands in a path for the way from one object to others of its class below it, as in `last[...].hidden`."""
 # The keys of `EXCEPTIONS` there.
 HELD, OF_CELL, LAST, LOST, HANDLED = "held", "of_cell", "last", "lost", "handled"
 

@@ -12,7 +12,7 @@ def named_after(looks):
 
 def test_each_look_brings_the_rest_nearer_and_what_is_known_stays_known(run_program):
     programs = run_program("fewer_steps.py")
-    assert len(programs) == 6
+    assert len(programs) == 7
     for program, (usual, tenth) in programs.items():
         assert named_after(tenth) <= LOOKS_FOR_EACH * named_after(usual), program
         for looks in (usual, tenth):

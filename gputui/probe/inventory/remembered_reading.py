@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from operator import attrgetter
 
 from gputui.probe.inventory.other_tensors import OtherTensors
-from gputui.probe.names.container_tensors import ContainerTensors, Named
+from gputui.probe.names.container_tensors import ContainerTensors, LinkedTensors, Named
 from gputui.probe.names.memory import OWNED
 from gputui.probe.names.remembered import RememberedContainer
 from gputui.probe.objects import opaque
@@ -18,6 +18,7 @@ from gputui.probe.objects.handles import handle_of
 from gputui.probe.objects.kinds import MAPPING, OBJECT, SEQUENCE, TypeClassifier
 from gputui.probe.objects.torch_types import AnyObject
 from gputui.probe.pace.meter import Meter
+from gputui.probe.search.links import Linked
 from gputui.probe.search.records import LEVELS, SAMPLE, Found, RecordReader
 from gputui.probe.search.search import VariableSearch
 from gputui.probe.search.variables import NamedValue
@@ -155,12 +156,28 @@ class RememberedReading:
     ) -> None:
         named, (value, kind) = keeper.named, self._content(keeper.named.value)
         for names, tensors in read(value, kind, named.name, self._records, meter):
-            found = self._search.take(named, Found(names, tensors, is_whole=True))
-            left = ledger.record_again([new.value for new in found], "", [new.owner for new in found])
-            others.record_variables("remembered", [found[number] for number in left])
-            entries = map(ledger.views.alone, tensors, map(ledger.entry_of, tensors))
-            owners = [owner_of(name, named.where) for name in names]
-            keeper.tensors.note(tensors, list(map(_named, entries, owners)), are_all=not others.is_cut)
+            entries = self._entries(named, Found(names, tensors, is_whole=True), ledger, others)
+            keeper.tensors.note(tensors, entries, are_all=not others.is_cut)
+
+    def record_linked(
+        self, linked: list[tuple[Linked, LinkedTensors]], ledger: Ledger, others: OtherTensors, meter: Meter
+    ) -> None:
+        """Record what these trees and chains have, as far as there is time."""
+        for one, known in linked:
+            for objects, found in self._search.below(one, known.place, meter):
+                known.note(found.tensors, self._entries(one.first, found, ledger, others))
+                if others.is_cut:
+                    known.place.put_back(objects)
+            known.end_look()
+
+    def _entries(self, named: NamedValue, found: Found, ledger: Ledger, others: OtherTensors) -> list[Entry | None]:
+        """Record tensors that were found in this value; returns how each is known in later looks."""
+        taken = self._search.take(named, found)
+        left = ledger.record_again([new.value for new in taken], "", [new.owner for new in taken])
+        others.record_variables("remembered", [taken[number] for number in left])
+        entries = map(ledger.views.alone, found.tensors, map(ledger.entry_of, found.tensors))
+        owners = [owner_of(name, named.where) for name in found.names]
+        return list(map(_named, entries, owners))
 
 
 def _named(entry: Entry | None, owner: Owner) -> Entry | None:

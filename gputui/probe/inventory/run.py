@@ -154,7 +154,7 @@ class InventoryRun:
                 *self._memory.buckets.known_sizes(self._torch, self._memory.trees.wrappers),
             ],
             "by_address": self._ledger.entries,
-            "known": self._reading.known,
+            "known": [*self._reading.known, *self._memory.linked.values()],
             "graph": self._saved.graph(),
             "by_operation": self._saved.unnamed,
             "containers": self._containers,
@@ -200,6 +200,7 @@ class InventoryRun:
         self._search.explore(memory.search.optimizers(), meter)  # after those: an exception may keep one by now
         self._search.explore([NamedValue(value, plain.type_name(value), "") for value in groups[OPTIMIZER]], meter)
         self._search.optimizers = memory.search.remember_optimizers(self._search.optimizers)
+        memory.note_linked(self._search.linked, is_complete=self._meter.is_complete)
         memory.trees.update(self._search.modules, groups[MODULE], self._meter.part(SEARCH_SHARE))
         memory.nameless.note_owners(memory.trees, self._search.optimizers)
 
@@ -210,6 +211,9 @@ class InventoryRun:
 
     def _record_remembered(self) -> None:
         self._reading.record(self._ledger, self._others, self._meter.part(SEARCH_SHARE))
+        found, known = self._search.linked, self._memory.linked
+        rows = [(linked, known[name]) for name, linked in found.items() if name in known]
+        self._reading.record_linked(rows, self._ledger, self._others, self._meter.part(SEARCH_SHARE))
 
     def _all_frames(self, of_tasks: list[list[FrameType]]) -> list[stacks.RunningFrame]:
         """Those that threads run, that a debugger shows, and that these tasks will go on with."""

@@ -103,21 +103,21 @@ class TorchReader:
 
     def may_find_more(self, limit_ms: float) -> bool:
         """Whether more looks will name more memory."""
-        return not self._memory.remembered.are_read or self.may_climb(limit_ms)
+        return not self._memory.is_read or self.may_climb(limit_ms)
 
     def may_climb(self, limit_ms: float) -> bool:
         """Whether some memory has no name, and one call on the way up to one takes at most this long.
 
         What is remembered is read first, as it may hold that memory.
         """
-        return self._memory.remembered.are_read and self._climbing.is_due(self._memory, limit_ms)
+        return self._memory.is_read and self._climbing.is_due(self._memory, limit_ms)
 
     def note_search(self, look: dict[str, Any], limit_ms: float) -> None:
         """Note in a look whether some way to what it has no name for was not gone yet, and if none will be, why."""
         memory = self._memory
         if look["inventory"] is None:
             return
-        look["inventory"]["may_find_more"] = not memory.remembered.are_read or memory.climb.unnamed_bytes > 0
+        look["inventory"]["may_find_more"] = not memory.is_read or memory.climb.unnamed_bytes > 0
         if look["inventory"]["may_find_more"] and not self.may_find_more(limit_ms):
             look["problems"].append(NO_CLIMB.format(self._climbing.call_ms, limit_ms))
 

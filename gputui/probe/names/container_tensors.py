@@ -1,7 +1,8 @@
-"""The tensors in a remembered container: known from look to look, and read on from where the last look stopped.
+"""The tensors in a remembered container, or in a tree or chain of objects: known from look to look.
 
-A look reads the elements that are new, then goes on with its pass through the others. What one pass has found is known
-until the next one is done, for as long as the tensors live: they are held by weak references.
+A look reads the elements that are new, then goes on with its pass through the others where the last one stopped. What
+one pass has found is known until the next one is done, for as long as the tensors live: they are held by weak
+references.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, List, Tuple
 from gputui.probe.objects.handles import Handle
 from gputui.probe.objects.torch_types import AnyObject, Tensor
 from gputui.probe.pace.meter import Meter
+from gputui.probe.search.links import Place
 from gputui.probe.search.records import RECORDS_PER_STEP, SAMPLE, Found, RecordReader
 from gputui.probe.tensors.entries import Entry
 
@@ -26,17 +28,23 @@ BEHIND_AT_MOST = 8
 """After so many looks in turn without time for what is new, nothing waits for it any more."""
 
 
-class _Pass:
+class Pass:
     """What one pass has found: weak references to tensors, and the entries of their storages."""
 
     def __init__(self) -> None:
         self.references: list[weakref.ref[Any]] = []
         self.entries: list[Entry] = []
 
-    def __iadd__(self, other: _Pass) -> _Pass:
+    def __iadd__(self, other: Pass) -> Pass:
         self.references += other.references
         self.entries += other.entries
         return self
+
+    def note(self, tensors: list[Tensor], entries: list[Entry | None]) -> None:
+        """Know these; one without memory of its own has no entry."""
+        rows = [(tensor, entry) for tensor, entry in zip(tensors, entries) if entry is not None]
+        self.references += [weakref.ref(tensor) for tensor, _ in rows]
+        self.entries += [entry for _, entry in rows]
 
     def alive(self) -> Iterator[Entry]:
         """The entries of those tensors that are alive."""
@@ -47,8 +55,8 @@ class ContainerTensors:
     """Belongs to one remembered container."""
 
     def __init__(self) -> None:
-        self._last, self._now = _Pass(), _Pass()
-        self._in_part = _Pass()
+        self._last, self._now = Pass(), Pass()
+        self._in_part = Pass()
         """Of elements that were not read to the end, as time was short."""
         self._next = 0
         """The element with which the pass goes on."""
@@ -95,7 +103,7 @@ class ContainerTensors:
         length = records.length(container, kind)
         if length < self.length:
             self._next, self.length = 0, 0
-            self._now, self._in_part = _Pass(), _Pass()
+            self._now, self._in_part = Pass(), Pass()
         if not self._next < self.length:
             return
         self._behind += 1
@@ -125,7 +133,7 @@ class ContainerTensors:
             self._next = last
             self._keep_part()
         self.length = length
-        self._last, self._now, self._next = self._now, _Pass(), 0
+        self._last, self._now, self._next = self._now, Pass(), 0
         self.passes += 1
 
     @property
@@ -136,19 +144,40 @@ class ContainerTensors:
     def _keep_part(self) -> None:
         """These elements were read to the end."""
         self._now += self._in_part
-        self._in_part = _Pass()
+        self._in_part = Pass()
 
     def _part(self, found: Found, elements: int) -> Named:
         self._per_element = 1 + len(found.tensors) // elements
-        self._in_part = _Pass()
+        self._in_part = Pass()
         return found.names, found.tensors
 
     def note(self, tensors: list[Tensor], entries: list[Entry | None], *, are_all: bool) -> None:
-        """Know these tensors in later looks; one without memory of its own has no entry.
-
-        `are_all`: whether there was time to record all of them.
-        """
-        rows = [(tensor, entry) for tensor, entry in zip(tensors, entries) if entry is not None]
-        self._in_part.references += [weakref.ref(tensor) for tensor, _ in rows]
-        self._in_part.entries += [entry for _, entry in rows]
+        """Know these tensors in later looks. `are_all`: whether there was time to record all of them."""
+        self._in_part.note(tensors, entries)
         self._are_recorded = are_all
+
+
+class LinkedTensors:
+    """Belongs to one tree or chain of objects; what a pass has found is known until the next one is done."""
+
+    def __init__(self) -> None:
+        self.place = Place()
+        self._last, self._now = Pass(), Pass()
+
+    @property
+    def is_read(self) -> bool:
+        """Whether a pass has come to all objects."""
+        return not self.place.left
+
+    def known(self) -> list[Entry]:
+        """The entries of the tensors that were found and are alive; a storage may have several."""
+        return [*self._last.alive(), *self._now.alive()]
+
+    def note(self, tensors: list[Tensor], entries: list[Entry | None]) -> None:
+        """Know these tensors in later looks."""
+        self._now.note(tensors, entries)
+
+    def end_look(self) -> None:
+        """If a pass has come to its end, forget what only the one before has found."""
+        if self.is_read:
+            self._last, self._now = self._now, Pass()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from itertools import chain, compress
 from operator import itemgetter, not_
 from typing import Any
@@ -10,11 +11,12 @@ from typing import Any
 from gputui.probe.allocator.blockmap import live_blocks
 from gputui.probe.allocator.known_sizes import WORKSPACE
 from gputui.probe.names.climb import Climb
-from gputui.probe.names.container_tensors import ContainerTensors
+from gputui.probe.names.container_tensors import ContainerTensors, LinkedTensors
 from gputui.probe.names.cycles import Block, Nameless
 from gputui.probe.names.remembered import Collection, Remembered
 from gputui.probe.pace.turns import Turns
 from gputui.probe.search.keepers import EXCEPTION, EXCEPTIONS, LOST_EXCEPTION
+from gputui.probe.search.links import Linked
 from gputui.probe.search.modules import ModuleTrees
 from gputui.probe.search.other_threads import OtherThreads
 from gputui.probe.search.program_modules import ProgramModules
@@ -39,6 +41,8 @@ OWNED = STAYING | {"gradient"}
 """The categories of what models and optimizers own, whatever else holds it."""
 CALLERS_EVERY = 16
 """How often a look searches the program's functions for calls of `empty_cache()`."""
+LINKED_AT_MOST = 16
+"""So many trees and chains of objects are known."""
 COUNT_GRAPH_EVERY = 8
 """How often a look visits all operations of one graph that a container keeps, even after its backward pass."""
 ENTRIES_AT_MOST = 100_000
@@ -62,6 +66,8 @@ class Memory:
         self.other_threads = OtherThreads(self.turns)
         self.climb = Climb()
         self.remembered = Remembered()
+        self.linked: dict[str, LinkedTensors] = {}
+        """What is known of trees and chains of objects, by their names."""
         self.nameless = Nameless()
         self.buckets = ReducerBuckets()
         self.walked = WalkedParts()
@@ -77,6 +83,18 @@ class Memory:
         """What all blocks of the allocator were requested with, at the time of the look; 0 if that is not known."""
         self.scan_start = 0
         """The Python object that the next part of a scan begins with."""
+
+    @property
+    def is_read(self) -> bool:
+        """Whether looks have come to all of what they know to hold tensors: containers, and trees and chains."""
+        return self.remembered.are_read and all(known.is_read for known in self.linked.values())
+
+    def note_linked(self, found: Mapping[str, Linked], *, is_complete: bool) -> None:
+        """Know these trees and chains by their names; others are forgotten if the search was complete."""
+        others = {} if is_complete else {name: known for name, known in self.linked.items() if name not in found}
+        self.linked = {**others, **{name: self.linked.get(name) or LinkedTensors() for name in found}}
+        for name in list(self.linked)[:-LINKED_AT_MOST]:
+            del self.linked[name]
 
     @property
     def are_callers_due(self) -> bool:
@@ -190,7 +208,7 @@ class Memory:
             self.nameless.say_kept(storages, self.climb.kept_by_cycles(self.nameless.sizes(storages)))
 
 
-def _add_known(inventory: dict[str, Any], known: list[ContainerTensors]) -> None:
+def _add_known(inventory: dict[str, Any], known: list[ContainerTensors | LinkedTensors]) -> None:
     """Add to an inventory the storages of tensors that remembered containers hold, after the stop.
 
     A variable that holds one of these tensors, too, is no better name: it may hold another one soon. A tensor that has

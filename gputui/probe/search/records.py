@@ -64,9 +64,17 @@ class _Fields(NamedTuple):
 class RecordReader:
     """Reads records without running any of the program's code."""
 
-    def __init__(self, classifier: TypeClassifier, attributes: AttributeReader) -> None:
+    def __init__(
+        self, classifier: TypeClassifier, attributes: AttributeReader, *, passed_over: type | None = None
+    ) -> None:
         self._classifier = classifier
         self._attributes = attributes
+        self._passed_over = passed_over
+        """Records of this class that others hold are not read."""
+
+    def of_objects(self, objects: list[Any], name: str) -> Found:
+        """The tensors in the attributes of these objects of one type, all by one name."""
+        return self._inside(OBJECT, [name] * len(objects), objects, LEVELS)
 
     @staticmethod
     def length(container: AnyObject, kind: int) -> int:
@@ -125,6 +133,8 @@ class RecordReader:
         types = list(map(type, values))
         classes = {id(cls): (cls, kind) for cls, kind in zip(types, kinds)}
         for cls, kind in islice(classes.values(), TYPES_AT_MOST):
+            if cls is self._passed_over:
+                continue
             if len(classes) == 1:
                 return found + self._inside(kind, names, values, levels)
             of_class = list(map(is_, types, repeat(cls)))

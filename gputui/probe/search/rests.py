@@ -6,7 +6,7 @@ That is kept as numbers; optimizers are kept by weak references.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Any
 
 from gputui.probe.objects.plain import type_name
@@ -95,7 +95,7 @@ class Trail:
 
     def __init__(self, holder: AnyObject | None) -> None:
         self._holder_of_roots = holder
-        self._values: list[tuple[Any, int]] = []
+        self._values: list[tuple[NamedValue, int]] = []
         self._holders: list[int] = []
         self._leads_somewhere: list[bool] = []
         self._places: dict[int, int] = {}
@@ -107,13 +107,13 @@ class Trail:
         self.read_in_part: list[int] = []
         """The places of containers of which a part was read."""
 
-    def add(self, value: AnyObject, holder: int, size: int) -> int:
+    def add(self, named: NamedValue, holder: int, size: int) -> int:
         """Note an object that is searched, with the place of the one that holds it (-1: none); returns its place."""
-        self._values.append((value, size))
+        self._values.append((named, size))
         self._holders.append(holder)
         self._leads_somewhere.append(False)
-        self._places[id(value)] = self.last
-        return len(self._values) - 1
+        self._places[id(named.value)] = self.last
+        return self.last
 
     def note_container(self, named: NamedValue, size: int) -> None:
         """The object that was added last is a container of this many elements; those of keepers do not count."""
@@ -122,11 +122,26 @@ class Trail:
 
     def value_at(self, place: int) -> AnyObject:
         """The object at this place; at -1 that which has the first values as attributes, None for variables."""
-        return self._values[place][0] if place >= 0 else self._holder_of_roots
+        return self._values[place][0].value if place >= 0 else self._holder_of_roots
 
     def value_above(self, place: int) -> AnyObject:
         """The object that holds the one at this place."""
         return self.value_at(self._holders[place]) if place >= 0 else None
+
+    def class_above(self, place: int, containers: Set[int]) -> int:
+        """The id of the class of the object at this place, or of that which holds it in containers of these classes."""
+        while id(type(self.value_at(place))) in containers and place >= 0:
+            place = self._holders[place]
+        return id(type(self.value_at(place)))
+
+    def first_of_class(self, place: int, cls: type) -> NamedValue | None:
+        """The first object of this class on the way down to the one at this place, which is included."""
+        first = None
+        while place >= 0:
+            named = self._values[place][0]
+            first = named if type(named.value) is cls else first
+            place = self._holders[place]
+        return first
 
     def find(self, holder: int) -> None:
         """A tensor, module or optimizer was found in the object at this place, and so in those that hold it."""
@@ -158,6 +173,6 @@ class Trail:
             place = self._places.get(ident)
             if place is not None and self._leads_somewhere[place]:
                 self.find(holder)
-        for (value, size), leads_somewhere in zip(self._values, self._leads_somewhere):
+        for (named, size), leads_somewhere in zip(self._values, self._leads_somewhere):
             if not leads_somewhere:
-                memory.let_rest(value, size)
+                memory.let_rest(named.value, size)

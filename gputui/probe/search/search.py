@@ -9,8 +9,8 @@ import gc
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
-from itertools import compress, islice, repeat
-from operator import not_
+from itertools import compress, count, islice, repeat
+from operator import is_, not_
 from types import FunctionType
 from typing import Any
 
@@ -31,8 +31,9 @@ from gputui.probe.objects.torch_types import AnyObject
 from gputui.probe.pace.meter import Meter
 from gputui.probe.search.container_lines import Container
 from gputui.probe.search.containers import DESCRIBED_AT_MOST, SHORTEST
+from gputui.probe.search.links import Linked, Links, Place
 from gputui.probe.search.modules import KnownModule
-from gputui.probe.search.records import RECORDS_AT_MOST, Found, RecordReader
+from gputui.probe.search.records import RECORDS_AT_MOST, RECORDS_PER_STEP, Found, RecordReader
 from gputui.probe.search.rests import SearchMemory, Trail
 from gputui.probe.search.variables import (
     SAMPLE,
@@ -42,7 +43,7 @@ from gputui.probe.search.variables import (
     named_inside,
     size_of,
 )
-from gputui.protocol.owners import Where
+from gputui.protocol.owners import BELOW, Where
 
 REMEMBERED = frozenset({MODULE, OPTIMIZER})
 """Those that one look has found are known in later ones, whatever leads to them then."""
@@ -51,8 +52,6 @@ OWN_TYPES = frozenset(map(id, (*SEQUENCES, dict)))
 """The ids of Python's own containers: a subclass may have attributes."""
 LEVELS = 6
 """How far below a variable a search goes: the keys of `server.sessions['ana'].cache.layers[0]` are six levels below."""
-DEEPEST = 64
-"""How far it goes down a tree or a chain of objects of one class that have tensors as attributes."""
 LEVELS_OF_CONTAINERS = 2
 """How much farther it goes through lists and dictionaries, as in `self.history['val'][epoch]['logits'][0]`."""
 LEVELS_OF_HOOKS, LEVELS_OF_NEW = 6, 4
@@ -86,6 +85,7 @@ class VariableSearch:
         self.containers: list[Container] = []
         """Those of variables in which something was found, the nearest to a variable first."""
         self._classifier = classifier
+        self._attributes = attributes
         self._reader = ContentReader(classifier, attributes)
         self._functions = FunctionFilter(classifier)
         self._records = RecordReader(classifier, attributes)
@@ -96,8 +96,12 @@ class VariableSearch:
         """Whether the objects that are searched were made lately: their ids may be of others that led to nothing."""
         self._seen: dict[int, Any] = {}
         self._passed_over: set[int] = set()
+        self.linked: dict[str, Linked] = {}
+        """The trees and chains that lead farther than a search goes, by the names of their first objects."""
+        self._far: list[tuple[Any, int]] = []
+        """The objects of these that are that far from a variable, with the places of their holders."""
         self._with_tensors: set[int] = set()
-        """The ids of the classes of objects that have tensors as attributes; lists and the like are none."""
+        """The ids of the classes of objects that have tensors, also in containers of their own."""
         memory.begin()
 
     def search(self, namespaces: list[Namespace], meter: Meter) -> None:
@@ -133,14 +137,13 @@ class VariableSearch:
         if not of_interest:
             return
         trail, level = Trail(holder), [(of_interest, -1)]
-        for depth in range(max(DEEPEST, levels)):
+        for depth in count():
             self._are_new = not may_rest and depth < LEVELS_OF_NEW
             level = self._explore_level(level, trail, meter, beyond=depth - levels)
             if not level:
                 break
-        else:
-            meter.leave_out()
         self._are_new = False
+        self._note_linked(trail)
         if may_rest:
             trail.let_rest(self._memory)
         if any(map(trail.leads, trail.read_in_part)):
@@ -252,18 +255,46 @@ class VariableSearch:
             if is_find:
                 self._take(named, kind, holder, trail)
             if kind >= OPTIMIZER:
-                place = trail.add(value, holder, size)
+                place = trail.add(named, holder, size)
                 yield self._inside(named, kind, size, meter, trail), place
 
     def _leads_deeper(self, value: AnyObject, size: int, holder: int, trail: Trail, beyond: int) -> bool:
-        """Whether a value so far from a variable is searched: a container, or a part of a tree or chain of objects."""
-        if size and beyond < LEVELS_OF_CONTAINERS:
-            return True
-        above = id(type(trail.value_at(holder)))
-        if size:
-            return above in self._with_tensors
-        cls = id(type(value))
-        return cls in self._with_tensors and cls in (above, id(type(trail.value_above(holder))))
+        """Whether a value so far from a variable is searched: a container, or one of an object's in a tree or chain.
+
+        The objects of such a tree are noted for `_note_linked`.
+        """
+        if not size and self._is_linked(value, holder, trail):
+            self._far.append((value, holder))
+        return bool(size) and (beyond < LEVELS_OF_CONTAINERS or self._has_tensors(trail.value_at(holder)))
+
+    def _is_linked(self, value: AnyObject, holder: int, trail: Trail) -> bool:
+        """Whether an object is part of a tree or chain of objects of one class that have tensors."""
+        above = trail.value_at(holder), trail.value_above(holder)
+        return self._has_tensors(value) and any(map(is_, map(type, above), repeat(type(value))))
+
+    def _has_tensors(self, value: AnyObject) -> bool:
+        """Whether objects of its class have tensors, in lists and dictionaries or not."""
+        return id(type(value)) in self._with_tensors - OWN_TYPES
+
+    def _note_linked(self, trail: Trail) -> None:
+        """Note the trees and chains that lead farther from a variable than a search goes."""
+        for value, holder in self._far:
+            first = trail.first_of_class(holder, type(value))
+            if first is not None and id(value) not in self._seen:
+                name = first.name
+                self.linked.setdefault(name, Linked(first, [])).starts.append(value)
+                trail.find(holder)
+        self._far = []
+
+    def below(self, linked: Linked, place: Place, meter: Meter) -> Iterator[tuple[list[Any], Found]]:
+        """The objects of a tree or chain, some at a time, with their tensors: see `Links.below`."""
+        cls = type(linked.first.value)
+        records = RecordReader(self._classifier, self._attributes, passed_over=cls)
+        for some in Links(cls, self._classifier, self._seen).below(linked.starts, place, meter):
+            if not meter.spend(len(some) // RECORDS_PER_STEP):
+                place.put_back(some)
+                return
+            yield some, records.of_objects(some, f"{linked.first.name}{BELOW}")
 
     @staticmethod
     def _come_again(value: AnyObject, kind: int, holder: int, trail: Trail) -> None:
@@ -282,9 +313,8 @@ class VariableSearch:
         finds = {TENSOR: self.tensors, MODULE: self.modules, EXCEPTION: self.exceptions, OPTIMIZER: self.optimizers}
         finds.get(kind, self.generators).append(named)
         trail.find(holder)
-        cls = id(type(trail.value_at(holder)))
-        if kind == TENSOR and holder >= 0 and cls not in OWN_TYPES:
-            self._with_tensors.add(cls)
+        if kind == TENSOR:
+            self._with_tensors.add(trail.class_above(holder, OWN_TYPES))
 
     def _contents(self, value: AnyObject, kind: int) -> Contents | None:
         """What a value holds; None if another thread keeps changing it while it is read."""

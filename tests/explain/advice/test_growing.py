@@ -245,6 +245,35 @@ def test_outputs_that_keep_their_graphs_are_to_be_detached():
     assert finding.remedy == "Append output.detach() instead of output: that would free 160 MiB."
 
 
+def test_outputs_that_are_larger_than_what_their_graphs_keep_are_to_leave_the_device_as_well():
+    where = "train.py:31 in main"
+    looks = [
+        (
+            graphs(length, shape=(1 << 21,), saved_mib=1),
+            (container("outputs", length, graphs=length, where=where),),
+        )
+        for length in LENGTHS
+    ]
+    assert find(looks).remedy == (
+        "Append output.detach().cpu() instead of output, or empty the list once it has been used: the tensors"
+        " themselves take 160 MiB, their graphs keep 20.0 MiB."
+    )
+
+
+def test_a_linked_list_that_gets_longer_is_told_as_one_variable():
+    looks = []
+    for length in LENGTHS:
+        near = plain(["last.hidden", "last.before.hidden"], " (train.py:31 in main)")
+        far = plain(["last[...].hidden"] * length, " (train.py:31 in main)")
+        looks.append(([*near, *far], ()))
+    finding = find(looks)
+    assert finding.title == "last[...] (train.py:31 in main) grows: 160 MiB in 20 tensors, 3.2 MiB a second."
+    assert finding.evidence[0] == (
+        "last[...] are the objects that last leads to, each to others of its class, as in a tree or a linked list."
+    )
+    assert finding.remedy.startswith("Cut off the objects that are no longer needed")
+
+
 def test_views_with_graphs_are_to_be_detached_and_copied():
     """`detach()` alone would leave the whole storage of each view."""
     where = "train.py:31 in main"

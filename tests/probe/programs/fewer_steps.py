@@ -21,6 +21,8 @@ NAMED_WELL = 0.99
 BESIDE = 8_000
 STATES, CHILDREN = 80, 3
 """So many states are in a tree, and so many below each."""
+LINKS = 400
+"""So many are in a chain."""
 SUMMED = 60
 """So many steps make up the one graph of a sum, each with some twenty operations."""
 
@@ -38,6 +40,13 @@ class Node:
 class State:
     def __init__(self, hidden):
         self.hidden, self.children = hidden, {}
+
+
+class Link:
+    __slots__ = ("before", "hidden")
+
+    def __init__(self, hidden, before):
+        self.hidden, self.before = hidden, before
 
 
 class Holder:
@@ -133,7 +142,20 @@ def a_tree_of_states():
     return "run.root.children", step, Holder(owned=owned, run=run)
 
 
+def a_chain_of_states():
+    owned, run = model_of(4, 64), Holder(last=None)
+
+    def step(_):
+        train(*owned)
+        run.last = Link({"h": torch.ones(64, 64, device="cuda")}, run.last)
+
+    for number in range(LINKS):
+        step(number)
+    return "run.last", step, Holder(owned=owned, run=run)
+
+
 PROGRAMS = (
+    a_chain_of_states,
     a_tree_of_states,
     a_sum_with_its_graphs,
     a_deep_model,

@@ -19,10 +19,17 @@ from gputui.explain.owners.not_yet import waits_for_key, what_names
 from gputui.model.attached.analysis import Finding
 from gputui.model.attached.tensors import OF_MODELS, Category
 from gputui.model.weight import Weight
+from gputui.protocol.owners import BELOW
 from gputui.units import format_bytes, format_clock
 
 OF_UNKNOWN_TYPE = "blocks other than parameters, gradients, optimizer states and buffers"
 ONCE = "Make models and optimizers once, before the loop, and keep none that was replaced."
+
+LINKED = "{} are the objects that {} leads to, each to others of its class, as in a tree or a linked list."
+UNLINK = (
+    "Cut off the objects that are no longer needed, such as by node.parent = None, or keep their tensors in host memory"
+    " (.cpu())."
+)
 
 KINDS_SHOWN = 3
 OTHERS_SHOWN = 2
@@ -79,6 +86,8 @@ def _title(variable: GrowingVariable) -> str:
 
 def content_of(variable: GrowingVariable) -> str:
     """In what it keeps that: "in 12 graphs"."""
+    if variable.is_linked:
+        return f"in {counted(len(variable.kept.addresses), 'tensor')}"
     if variable.container is None:
         return "in the graph of one tensor" if variable.graphs else "in one tensor"
     if variable.graphs:
@@ -94,6 +103,8 @@ def located(variable: GrowingVariable) -> str:
 
 def _lengths(variable: GrowingVariable) -> list[str]:
     container = variable.container
+    if variable.is_linked:
+        return [LINKED.format(variable.name, variable.name.removesuffix(BELOW))]
     if container is None:
         return []
     limit = f" of at most {container.limit:,}" if container.limit else ""
@@ -119,7 +130,7 @@ def what_it_keeps(variable: GrowingVariable) -> list[str]:
     on_device = f"{format_bytes(kept.graph_bytes)} of activations on the device" if kept.graph_bytes else ""
     graphs = listed(filter(None, (on_device, on_host, operations)))
     own = format_bytes(kept.own_bytes + kept.host_own_bytes)
-    if variable.container is None:
+    if variable.container is None and not variable.is_linked:
         return [f"Its graph keeps {graphs}."] if graphs else []
     return [f"Its own tensors take {own}; their graphs keep {graphs}."] if graphs else []
 
@@ -129,6 +140,9 @@ def remedy_of(variable: GrowingVariable) -> str:
     container = variable.container
     if variable.kept.is_of_exceptions:
         return IN_LIST.format(variable.name)
+    if variable.is_linked:
+        detach = f"Detach its tensors: that would free {_freed(variable)}. " if variable.graphs else ""
+        return f"{detach}{UNLINK}"
     if _is_of_views(variable) and not variable.graphs and (container is None or container.type != CACHE):
         return _without_storages(variable)
     return _without_graphs(variable) if variable.graphs else _without_tensors(variable)
@@ -161,7 +175,17 @@ def _without_graphs(variable: GrowingVariable) -> str:
     if _is_of_views(variable) and not is_scalar:
         whole = f"Without clone(), a view keeps its whole storage: {format_bytes(variable.kept.own_bytes)} together."
         return f"{verb} {element}.detach().clone() instead of {element}: {freed} {whole}"
+    if not is_scalar and variable.kept.own_bytes > variable.kept.graph_bytes:
+        return _without_both(variable, f"{verb} {element}.detach().cpu() instead of {element}")
     return f"{verb} {element}.{'item' if is_scalar else 'detach'}() instead of {element}: {freed}"
+
+
+def _without_both(variable: GrowingVariable, what: str) -> str:
+    """For tensors that take more of the device than their graphs: to let go of the graphs alone would not help."""
+    own, graphs = format_bytes(variable.kept.own_bytes), _freed(variable)
+    also = f", their graphs keep {graphs}" if graphs else ""
+    kind = variable.container.type if variable.container else ""
+    return f"{what}, or empty the {kind} once it has been used: the tensors themselves take {own}{also}."
 
 
 def _without_graph_of_sum(variable: GrowingVariable, freed: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gputui.explain.advice.leaks.thresholds import GROWTH_BYTES
 from gputui.explain.advice.situation import Seen
 from gputui.model.attached.tensors import Container
+from gputui.protocol.owners import BELOW
 
 _AMOUNTS = ("own_bytes", "graph_bytes", "host_own_bytes", "host_graph_bytes", "node_bytes", "hidden_bytes")
 
@@ -73,6 +74,11 @@ class GrowingVariable:
     lists: int = 0
     """How many containers in the one of this name get longer, as in a dictionary of lists; 0 where it does itself.
     `container` then has the elements of all, and their type."""
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether it is a tree or chain of objects of one class."""
+        return self.name.endswith(BELOW)
 
     @property
     def is_on_device(self) -> bool:

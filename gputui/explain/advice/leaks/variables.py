@@ -25,6 +25,7 @@ from gputui.model.attached.tensors import (
     Keeper,
     Storage,
 )
+from gputui.protocol.owners import BELOW
 
 
 def growing_variables(looks: Sequence[Seen], device: int, *, has_host: bool) -> list[GrowingVariable]:
@@ -229,7 +230,7 @@ def _addresses(device: int, storages: Iterable[Storage]) -> tuple[int, ...]:
 
 
 def _single_variables(looks: Sequence[Seen], device: int) -> list[GrowingVariable]:
-    """Single variables: a tensor that is made longer and longer, or a sum whose graph keeps every step."""
+    """A tensor that is made longer and longer, a sum whose graph keeps every step, a tree or chain of objects."""
     if len(looks) < LOOKS_OF_VARIABLES:
         return []
     newest = _by_variable(_inventory(looks[-1]).storages, device)
@@ -309,10 +310,16 @@ def _by_variable(storages: Iterable[Storage], device: int) -> dict[str, list[Sto
             continue
         if storage.keeper is not Keeper.NONE:
             continue
-        name = (storage.kept_by or (NOBODY if storage.saved_by else storage.owner)).path
-        if name and ("[" not in name or name.endswith("']")) and " " not in name:
+        name = _linked((storage.kept_by or (NOBODY if storage.saved_by else storage.owner)).path)
+        if name and ("[" not in name or name.endswith(("']", BELOW))) and " " not in name:
             by_variable[name].append(storage)
     return by_variable
+
+
+def _linked(path: str) -> str:
+    """Of a tensor in a tree or chain of objects, the tree or chain."""
+    first, below, _ = path.partition(BELOW)
+    return f"{first}{below}"
 
 
 _NO_INVENTORY = Inventory((), "", is_of_one_moment=False, is_complete=False)
