@@ -37,6 +37,7 @@ class Tensor:
     """The first of two dimensions, 0 where it has one."""
     shown_mib: float = 0
     """What its tensors show of it, where that is a small part."""
+    is_scalar: bool = False
 
 
 def row(*tensors: Tensor, free: float = 0, address: int = BASE) -> tuple[Segment, list[Storage]]:
@@ -53,7 +54,8 @@ def row(*tensors: Tensor, free: float = 0, address: int = BASE) -> tuple[Segment
             Storage(
                 device=0, address=at - size, size_bytes=size, category=tensor.category, owner=named(tensor.owner),
                 type="Tensor",
-                shape=(tensor.first, count // tensor.first) if tensor.first else (count,), dtype=tensor.dtype,
+                shape=() if tensor.is_scalar else (tensor.first, count // tensor.first) if tensor.first else (count,),
+                dtype=tensor.dtype,
                 saved_by=tensor.saved_by,
                 keeper=tensor.keeper, kept_by=named(tensor.kept_by),
                 views=((0, int(tensor.shown_mib * MIB)),) if tensor.shown_mib else (),

@@ -43,21 +43,29 @@ class Learned:
         self.read: list[int] = []
         """The ids of the parameters of those modules that were read."""
         self.modules_read = 0
+        self._last_first = 0
+        """The place in `read` of the first parameter of the module that was read last."""
         self.names: dict[int, str] = {}
         self.modules: dict[int, list[str]] = {}
         """The names of the modules that own it: several for a tied weight."""
 
-    def read_on(self, owners: list[Present], meter: Meter) -> None:
-        """Learn from these modules, further than the last look."""
+    def read_on(self, owners: list[Present], parameters: int, meter: Meter) -> None:
+        """Learn from these modules, which have so many parameters together, further than the last look."""
+        if owners and self.modules_read == len(owners) and len(self.read) < parameters:
+            self.modules_read -= 1  # the last one has more by now, as a ParameterList that a program goes on filling
+            del self.read[self._last_first :]
         for known, module in owners[self.modules_read :]:
             if not meter.spend():
                 return
             self.modules_read += 1
+            self._last_first = len(self.read)
             for key, tensor in registered(module, "_parameters"):
                 if tensor is not None:
                     self.read.append(id(tensor))
                     self.names.setdefault(id(tensor), known.name_of(key))
-                    self.modules.setdefault(id(tensor), []).append(known.name)
+                    names = self.modules.setdefault(id(tensor), [])
+                    if known.name not in names:
+                        names.append(known.name)
 
 
 class OwnedMemory:
@@ -105,7 +113,7 @@ class ModelStates:
         learned = self.memory.learned
         if self._ledger.keeper or learned.version != version or idents[: len(learned.read)] != learned.read:
             learned = Learned(version)
-        learned.read_on(owners, self._meter.part(LEARNING_SHARE))
+        learned.read_on(owners, len(idents), self._meter.part(LEARNING_SHARE))
         if not self._ledger.keeper:
             self.memory.learned = learned
         self._names, self._modules = {**learned.names, **self._names}, {**learned.modules, **self._modules}

@@ -260,6 +260,23 @@ def test_outputs_that_are_larger_than_what_their_graphs_keep_are_to_leave_the_de
     )
 
 
+def test_single_numbers_are_to_be_kept_as_numbers_also_where_each_keeps_a_large_storage():
+    looks = []
+    for length in LENGTHS:
+        names = [f"losses[{number}] (train.py:31 in main)" for number in range(length)]
+        own = [Tensor(ELEMENT_MIB, name, is_scalar=True, shown_mib=4 / (1 << 20)) for name in names]
+        looks.append((own, (container("losses", length, where="train.py:31 in main"),)))
+    assert find(looks).remedy == "Append loss.item() instead of loss: that would free 160 MiB."
+
+
+def test_a_remedy_is_for_the_tensors_of_objects_and_not_for_the_objects():
+    looks = []
+    for length in LENGTHS:
+        names = [f"callbacks[{number}].args[0] (train.py:31 in main)" for number in range(length)]
+        looks.append((plain(names), (container("callbacks", length, where="train.py:31 in main"),)))
+    assert find(looks).remedy.startswith("Append tensor.cpu() instead of tensor")
+
+
 def test_a_linked_list_that_gets_longer_is_told_as_one_variable():
     looks = []
     for length in LENGTHS:
@@ -378,6 +395,16 @@ def test_lists_of_one_dictionary_that_all_get_longer_are_told_as_that_dictionary
     assert finding.remedy.startswith("Append feature.cpu() instead of feature")
     assert finding.owners == ("probe.features",)
     assert len(finding.addresses) == 3 * LENGTHS[-1]
+
+
+def test_lists_of_one_dictionary_of_which_none_is_large_are_told_as_that_dictionary() -> None:
+    looks = []
+    for length in LENGTHS:
+        lists = [f"features['{layer}']" for layer in range(5)]
+        tensors = [Tensor(0.5, f"{name}[{number}]", X) for name in lists for number in range(length)]
+        inside = [container(name, length, ident=number) for number, name in enumerate(lists, 2)]
+        looks.append((tensors, (*inside, container("features", len(lists), "dict"))))
+    assert find(looks).title == "features grows: 50.0 MiB in 100 elements of 5 lists, 1.0 MiB a second."
 
 
 def by_session(sizes: Sequence[int], name: str = "server.sessions") -> Finding | None:

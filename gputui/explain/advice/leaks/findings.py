@@ -14,13 +14,13 @@ from gputui.explain.advice.leaks.variables import (
     suspected_variables,
 )
 from gputui.explain.advice.situation import Seen, Situation, category_bytes
-from gputui.explain.owners.names import counted, family, listed, singular
+from gputui.explain.owners.names import counted, family, listed
 from gputui.explain.owners.not_yet import waits_for_key, what_names
 from gputui.model.attached.analysis import Finding
 from gputui.model.attached.tensors import OF_MODELS, Category
 from gputui.model.weight import Weight
 from gputui.protocol.owners import BELOW
-from gputui.units import format_bytes, format_clock
+from gputui.units import KIB, format_bytes, format_clock
 
 OF_UNKNOWN_TYPE = "blocks other than parameters, gradients, optimizer states and buffers"
 ONCE = "Make models and optimizers once, before the loop, and keep none that was replaced."
@@ -143,6 +143,10 @@ def remedy_of(variable: GrowingVariable) -> str:
     if variable.is_linked:
         detach = f"Detach its tensors: that would free {_freed(variable)}. " if variable.graphs else ""
         return f"{detach}{UNLINK}"
+    is_of_numbers = variable.is_scalar and (variable.graphs > 0 or bool(variable.kept.shapes))
+    if container is not None and container.type != CACHE and is_of_numbers:
+        verb, element = _VERBS.get(container.type, "Store"), variable.element
+        return f"{verb} {element}.item() instead of {element}: that would free {_freed(variable)}."
     if _is_of_views(variable) and not variable.graphs and (container is None or container.type != CACHE):
         return _without_storages(variable)
     return _without_graphs(variable) if variable.graphs else _without_tensors(variable)
@@ -155,7 +159,7 @@ def _is_of_views(variable: GrowingVariable) -> bool:
 def _without_storages(variable: GrowingVariable) -> str:
     """For tensors that show little of what they keep."""
     kept, container = variable.kept, variable.container
-    element = singular(variable.name) if container else variable.name
+    element = variable.element
     verb = _VERBS.get(container.type, "Store") if container else "Keep"
     shown, own = format_bytes(kept.own_bytes - kept.hidden_bytes), format_bytes(kept.own_bytes)
     about = "" if kept.is_exact else "about "
@@ -169,15 +173,14 @@ def _without_graphs(variable: GrowingVariable) -> str:
     freed = f"that would free {_freed(variable)}."
     if variable.container is None:
         return _without_graph_of_sum(variable, freed)
-    element = singular(variable.name)
-    is_scalar = not any(size > 1 for shape in variable.kept.shapes for size in shape)
+    element = variable.element
     verb = _VERBS.get(variable.container.type, "Store")
-    if _is_of_views(variable) and not is_scalar:
+    if _is_of_views(variable):
         whole = f"Without clone(), a view keeps its whole storage: {format_bytes(variable.kept.own_bytes)} together."
         return f"{verb} {element}.detach().clone() instead of {element}: {freed} {whole}"
-    if not is_scalar and variable.kept.own_bytes > variable.kept.graph_bytes:
+    if variable.kept.own_bytes > variable.kept.graph_bytes:
         return _without_both(variable, f"{verb} {element}.detach().cpu() instead of {element}")
-    return f"{verb} {element}.{'item' if is_scalar else 'detach'}() instead of {element}: {freed}"
+    return f"{verb} {element}.detach() instead of {element}: {freed}"
 
 
 def _without_both(variable: GrowingVariable, what: str) -> str:
@@ -217,8 +220,7 @@ def _without_tensors(variable: GrowingVariable) -> str:
         return _bounded(name, is_of_queue=name.endswith(_OF_QUEUE) and not container.held_by)
     if container.type in _MAPPINGS:
         return f"Delete the entries of {name} that are no longer needed, or keep them in host memory (.cpu())."
-    element = singular(name)
-    verb = _VERBS.get(container.type, "Store")
+    element, verb = variable.element, _VERBS.get(container.type, "Store")
     return f"{verb} {element}.cpu() instead of {element}, or empty the {container.type} once it has been used."
 
 
@@ -237,9 +239,10 @@ _OF_QUEUE = ".queue"
 
 
 def _freed(variable: GrowingVariable) -> str:
-    """What would be free without the graphs."""
+    """What would be free without the graphs; of scalars, for which a number can stand, all of it."""
     kept = variable.kept
-    on_device = f"{'' if kept.is_exact else 'about '}{format_bytes(kept.graph_bytes)}" if kept.graph_bytes else ""
+    freed_bytes = kept.device_bytes if variable.container and variable.is_scalar else kept.graph_bytes
+    on_device = f"{'' if kept.is_exact else 'about '}{format_bytes(freed_bytes)}" if freed_bytes >= KIB else ""
     on_host = f"about {format_bytes(kept.freed_on_host_bytes)} of host memory" if kept.freed_on_host_bytes else ""
     return listed(filter(None, (on_device, on_host)))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gputui.explain.advice.leaks.thresholds import GROWTH_BYTES
 from gputui.explain.advice.situation import Seen
+from gputui.explain.owners.names import singular
 from gputui.model.attached.tensors import Container
 from gputui.protocol.owners import BELOW
 
@@ -30,6 +31,8 @@ class Kept:
     shapes: frozenset[tuple[int, ...]] = frozenset()
     hidden_bytes: int = 0
     addresses: tuple[int, ...] = ()
+    are_tensors: bool = True
+    """Whether the elements are tensors themselves, not objects that have some."""
     is_of_exceptions: bool = False
     is_exact: bool = True
 
@@ -40,6 +43,7 @@ class Kept:
             **{amount: sum(getattr(part, amount) for part in parts) for amount in _AMOUNTS},
             shapes=frozenset().union(*(part.shapes for part in parts)),
             addresses=tuple(address for part in parts for address in part.addresses),
+            are_tensors=all(part.are_tensors for part in parts),
             is_of_exceptions=all(part.is_of_exceptions for part in parts),
             is_exact=all(part.is_exact for part in parts),
         )
@@ -74,6 +78,18 @@ class GrowingVariable:
     lists: int = 0
     """How many containers in the one of this name get longer, as in a dictionary of lists; 0 where it does itself.
     `container` then has the elements of all, and their type."""
+
+    @property
+    def element(self) -> str:
+        """What to call one of the tensors that it gets."""
+        if self.container is None:
+            return self.name
+        return singular(self.name) if self.kept.are_tensors else singular("")
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether all its tensors are single numbers."""
+        return not any(size > 1 for shape in self.kept.shapes for size in shape)
 
     @property
     def is_linked(self) -> bool:

@@ -149,7 +149,8 @@ def _growing_container(run: _Run, device: int) -> GrowingVariable:
     graphs = round(now.elements * now.graphs / now.read) if now.read else 0
     kept = _kept(last, names, device, now, graphs)
     share = (now.elements - before.elements) / now.elements
-    grown = kept.device_bytes if kept.device_bytes >= GROWTH_BYTES else kept.freed_on_host_bytes
+    is_on_device = kept.device_bytes >= min(GROWTH_BYTES, kept.freed_on_host_bytes)
+    grown = kept.device_bytes if is_on_device else kept.freed_on_host_bytes
     named = min((container for _, container in run), key=lambda container: (not container.where, len(container.name)))
     return GrowingVariable(
         name=named.name,
@@ -189,6 +190,7 @@ def _kept(look: Seen, names: Collection[str], device: int, container: Container,
         shapes=frozenset(storage.shape for storage in own),
         hidden_bytes=int(scale * sum(s.hidden_bytes for s in own if s.device == device)),
         addresses=_addresses(device, own + saved),
+        are_tensors=all(_below_element(_path(storage.owner, storage.keeper), prefixes) == "" for storage in own),
         is_of_exceptions=is_of_exceptions,
         is_exact=is_exact,
     )
@@ -216,8 +218,17 @@ def _path(name: OwnerName, keeper: Keeper) -> str:
 
 
 def _key(path: str, prefixes: tuple[str, ...]) -> str:
+    return _split_element(path, prefixes)[0]
+
+
+def _below_element(path: str, prefixes: tuple[str, ...]) -> str:
+    """The way from an element to a tensor: "" if the element is one."""
+    return _split_element(path, prefixes)[2]
+
+
+def _split_element(path: str, prefixes: tuple[str, ...]) -> tuple[str, str, str]:
     start = next(len(prefix) for prefix in prefixes if path.startswith(prefix))
-    return path[start:].partition("]")[0]
+    return path[start:].partition("]")
 
 
 def _bytes_on(device: int, storages: Iterable[Storage]) -> int:
