@@ -304,6 +304,18 @@ def a_look_without_time_for_all_records_finds_some_and_is_not_complete():
 
 
 @check
+def a_list_of_parameters_that_gets_longer_is_named_in_each_look():
+    model = torch.nn.Module()
+    model.first, model.prompts = torch.nn.Linear(305, 1), torch.nn.ParameterList()
+    memory = Memory()
+    for number in range(4):
+        model.prompts.append(torch.nn.Parameter(zeros(306, 1 + number)))
+        found = look(memory=memory)
+        names = [found[306, 1 + earlier] for earlier in range(number + 1)]
+        assert names == [(f"model.prompts.{earlier}", "parameter") for earlier in range(number + 1)]
+
+
+@check
 def of_two_names_of_one_storage_the_first_counts():
     weights = zeros(302, 1).requires_grad_()
     detached, wrapped = weights.detach(), torch.nn.Parameter(zeros(303, 1), requires_grad=False)
