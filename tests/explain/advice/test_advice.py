@@ -423,6 +423,11 @@ RULE_CASES = {
                 moment(row(*model_of("model", 100), *(Tensor(100, f"kept[{n}]", X) for n in range(4))))
             ),
             "it is little": story(moment(row(*model_of("model", 1), *entries_of("checkpoint['model']", 1)))),
+            "each step makes and frees it": looking(
+                [*model_of("model", 100), *entries_of("updates", 100)],
+                model_of("model", 100),
+                [*model_of("model", 100), *entries_of("updates", 100)],
+            ),
         },
     ),
     "unused_graph": (
