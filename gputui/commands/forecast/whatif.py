@@ -197,7 +197,7 @@ def _recorded_in(pid: int, *, is_sure: bool) -> Recorded:
 
     traces = recording_of(pid, "gputui whatif", is_sure=is_sure)
     with listing.attach(pid) as client:
-        moment = one_moment(client, read_machine())
+        moment = one_moment(client, read_machine)
     return recorded_from(traces.traces, traces.look, devices=devices_of(moment))
 
 
