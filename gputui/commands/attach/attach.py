@@ -160,7 +160,9 @@ def _list(parsed: Namespace) -> int:
         body = [asdict(process) for process in processes]
         put_document({"schema": "gputui.probes/1", "processes": body})
     else:
-        put(text.listing(processes))
+        from gputui.once.run import read_machine
+
+        put(text.listing(processes, read_machine().devices))
     return 0
 
 
