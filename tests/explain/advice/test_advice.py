@@ -527,6 +527,12 @@ def test_a_copy_of_the_weights_is_told_by_what_it_is_for(tensors, a, b):
     assert b in text_of(finding)
 
 
+def test_the_cure_for_other_processes_can_be_read_without_the_title():
+    """The line under the verdict shows it alone."""
+    finding = story(moment(segment(("live", 100)), used_mib=600, others_mib=60_000)).findings()["others"]
+    assert finding.remedy == "`gputui` lists the other processes on this device; end those that you do not need."
+
+
 OF_SERVERS = {"waits_for_blocks", "waits_for_seats"}
 """Their cases are in `test_serving.py`: they read what an engine says of itself."""
 
