@@ -305,6 +305,13 @@ class HangingDevices:
         """Hold nothing to close."""
 
 
+def test_what_is_printed_of_a_lost_device_names_no_key() -> None:
+    lost = with_device(lost=Lost("GPU is lost", "It has fallen off the bus: reset it, or reboot the machine it is in."))
+    text = plain(lost._replace(findings=findings_of(lost)), 80)
+    assert "GPU is lost: its finding says what to do" in text
+    assert "Enter" not in text
+
+
 def test_a_hanging_driver_is_a_problem_after_a_time_limit() -> None:
     devices = HangingDevices()
     assert "has not answered" in (read_in_time(devices, limit_s=0.01).problem or "")

@@ -73,6 +73,8 @@ def test_devices_are_found_through_cuda_visible_devices(cuda_python: Python) -> 
         differing = [(index, gpu) for index, gpu in enumerate(expected) if index != gpu]
         assert all(f"cuda:{index} (GPU {gpu})" in printed for index, gpu in differing), printed
         assert ("(GPU" in printed) == bool(differing)
+        (listed,) = [line for line in attach(environment=variables)[1].splitlines() if line.startswith(f"{child.pid} ")]
+        assert all(f"cuda:{index} (GPU {gpu}) " in listed for index, gpu in differing), listed
         child.end()
 
 

@@ -194,7 +194,7 @@ def test_one_look_does_not_watch_a_program_that_holds_nothing(python: Python, mo
     child = python.start("import gputui.probe\nprint('ready', flush=True)\ninput()")
     child.expect("ready")
     with child.attach() as client:
-        assert one_moment(client, Snapshot()).devices == ()
+        assert one_moment(client, Snapshot).devices == ()
     assert asked
     assert once.WATCH_EVERY_S not in asked
 
@@ -213,7 +213,7 @@ def test_one_look_goes_through_all_objects_where_variables_lead_to_too_little(cu
     child = cuda_python.fork(TRAINING + HIDDEN)
     child.expect("hidden")
     with child.attach() as client:
-        device = one_moment(client, Snapshot()).devices[0]
+        device = one_moment(client, Snapshot).devices[0]
         assert device.layout.by_category[Category.UNATTRIBUTED] < HIDDEN_BYTES
 
 
@@ -235,7 +235,7 @@ def test_one_look_goes_on_until_all_that_can_be_found_has_a_name(
     child = cuda_python.fork(TRAINING + DEEP)
     child.expect("hidden")
     with child.attach() as client:
-        moment = one_moment(client, Snapshot())
+        moment = one_moment(client, Snapshot)
     assert sum(name.startswith("nested[0]") for name in names(moment.look)) == 8, names(moment.look)
     assert moment.devices[0].layout.not_yet_bytes == 0
 

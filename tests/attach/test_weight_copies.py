@@ -69,3 +69,27 @@ def test_a_copy_of_the_weights_is_one_finding_with_its_remedy(cuda_python: Pytho
     assert remedy in found["remedy"]
     printed = attach(str(child.pid), "--once", environment=variables)[1]
     assert f"  {name}" in printed.partition("Tensors on cuda:0")[2]
+
+
+WITHIN_THE_STEP = """
+    divide = torch._foreach_addcdiv_
+
+    def stop(*given):
+        print("ready", flush=True)
+        input()
+        divide(*given)
+
+    optimizer = torch.optim.AdamW(model.parameters(), foreach=True)
+    torch._foreach_addcdiv_ = stop
+    optimizer.step()
+"""
+
+
+def test_what_an_optimizer_computes_with_during_its_step_is_no_copy_of_the_weights(cuda_python: Python):
+    child = cuda_python.fork(MODEL + WITHIN_THE_STEP)
+    child.expect("ready")
+    variables = {key: cuda_python.environment[key] for key in ("FAKEGPU_STATE", "LD_LIBRARY_PATH")}
+    document = json.loads(attach(str(child.pid), "--once", "--json", environment=variables)[1])
+    groups = [name for group in document["devices"][0]["tensors"]["groups"] for name in group["names"]]
+    assert any("exp_avg_sq_sqrt" in name for name in groups)
+    assert "weight_copy" not in [finding["kind"] for finding in document["findings"]]

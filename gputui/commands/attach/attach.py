@@ -19,7 +19,7 @@ from gputui.errors import GputuiError, UsageError
 from gputui.explain.documents.attach import attach_document
 from gputui.inject.process.process_facts import workers_of
 from gputui.model.attached.target import Look, Statistics
-from gputui.model.machine.snapshot import NOTHING_YET
+from gputui.model.machine.snapshot import NOTHING_YET, Snapshot
 from gputui.output import is_in_color, narrate, output_width, put, put_document
 from gputui.settings import Settings, add_flags, apply_flags
 from gputui.sources.files.recording.recorder import FileRecorder
@@ -160,14 +160,18 @@ def _list(parsed: Namespace) -> int:
         body = [asdict(process) for process in processes]
         put_document({"schema": "gputui.probes/1", "processes": body})
     else:
-        put(text.listing(processes))
+        from gputui.once.run import read_machine
+
+        put(text.listing(processes, read_machine().devices))
     return 0
 
 
 def _once(where: Here, pids: list[int], settings: Settings, *, as_json: bool) -> int:
     from gputui.once.run import read_machine
 
-    machine = NOTHING_YET if where.node else read_machine()
+    def machine() -> Snapshot:
+        return NOTHING_YET if where.node else read_machine()
+
     statuses = []
     for place, pid in enumerate(pids):
         try:
@@ -182,7 +186,7 @@ def _once(where: Here, pids: list[int], settings: Settings, *, as_json: bool) ->
             put_document(attach_document(moment, problems=hints))
         else:
             put("\n" * bool(place) + report(moment, hints, output_width(PIPE_COLUMNS), in_color=is_in_color(settings)))
-        statuses.append(0)
+        statuses.append(0 if moment.look else 1)
     return max(statuses)
 
 

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gputui.explain.memory.drivers import physical_device
 from gputui.explain.memory.release import forecast, predict_device
 from gputui.model.attached.allocator import AllocatorStatistics
 from gputui.model.attached.analysis import Release
-from gputui.model.attached.moment import TargetMoment
+from gputui.model.attached.moment import TargetMoment, device_number
 from gputui.model.attached.target import Greeting, Look, Statistics
+from gputui.model.machine.device import DeviceLook
 from gputui.model.machine.programs import program_of
 from gputui.output import columns_of, padded
 from gputui.sources.probe.told import ProbeInfo
 from gputui.units import format_bytes, format_clock
 
-COLUMNS = ("PID", "USER", "RANK", "PYTORCH", "DEVICES", "COMMAND")
+COLUMNS = ("PID", "USER", "RANK", "PYTORCH", "RESERVED", "COMMAND")
 NOTHING = (
     "There is no process to attach to. Start one with `gputui run train.py`, or put `import gputui.probe` into it.\n"
 )
 
 
-def listing(processes: Sequence[ProbeInfo]) -> str:
-    """A table of processes with a probe."""
+def listing(processes: Sequence[ProbeInfo], look: DeviceLook) -> str:
+    """A table of processes with a probe, with NVML's number of a device where PyTorch has another one."""
     if not processes:
         return NOTHING
-    rows = [COLUMNS, *map(_row, processes)]
+    rows = [COLUMNS, *(_row(process, look) for process in processes)]
     widths = [max(columns_of(row[column]) for row in rows) for column in range(len(COLUMNS) - 1)]
     lines = ([*(padded(cell, width) for cell, width in zip(row, widths, strict=False)), row[-1]] for row in rows)
     return "".join("  ".join(line) + "\n" for line in lines)
@@ -77,10 +79,15 @@ def _device(statistics: AllocatorStatistics, release: Release | None) -> str:
     return "  ".join(parts)
 
 
-def _row(process: ProbeInfo) -> tuple[str, ...]:
+def _row(process: ProbeInfo, look: DeviceLook) -> tuple[str, ...]:
     greeting = process.greeting
     if greeting is None:
         return (str(process.pid), process.user, "-", "-", "-", process.problem)
     rank = f"{greeting.rank}/{greeting.world_size}" if greeting.rank is not None else "-"
-    held = ", ".join(f"cuda:{device.device} {format_bytes(device.reserved_bytes)}" for device in process.held)
+    physical = {device.index: physical_device(device, look) for device in greeting.devices}
+    numbers = {index: device_number(index, device.index if device else None) for index, device in physical.items()}
+    held = ", ".join(
+        f"cuda:{numbers.get(device.device, device.device)} {format_bytes(device.reserved_bytes)}"
+        for device in process.held
+    )
     return (str(process.pid), process.user, rank, greeting.torch or "-", held or "-", program_of(greeting.command))

@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from gputui.commands.forecast import check_serving
 from gputui.commands.parser import Parser, duration_of
@@ -15,7 +16,15 @@ from gputui.errors import GputuiError, UsageError
 from gputui.explain.check.baseline import Baseline, baseline_of, baseline_text
 from gputui.explain.check.checked import Checked, checked
 from gputui.explain.check.devices import device_of
-from gputui.explain.check.target import Target, budget_of, check_rank, program_of, target_of, tolerance_of
+from gputui.explain.check.target import (
+    Target,
+    budget_of,
+    check_rank,
+    interpreter_of,
+    program_of,
+    target_of,
+    tolerance_of,
+)
 from gputui.explain.check.words import other_version
 from gputui.explain.documents.check import check_document
 from gputui.output import narrate, output_width, put, put_document
@@ -96,7 +105,12 @@ def _targets(words: Sequence[str]) -> list[Target]:
     """The targets that are named, or all of the project's."""
     if words and all(":" in word for word in words):
         return [Target(word, word) for word in words]
-    known = {target.name: target for target in map(target_of, rows_of_project())}
+    try:
+        known = {target.name: target for target in map(target_of, rows_of_project())}
+    except UsageError:
+        _refuse_scripts(words)
+        raise
+    _refuse_scripts([word for word in words if word not in known])
     for word in words:
         if word not in known and ":" not in word:
             cause = f"pyproject.toml has no target {word!r} in [[tool.gputui.check]]."
@@ -104,12 +118,20 @@ def _targets(words: Sequence[str]) -> list[Target]:
     return [known.get(word) or Target(word, word) for word in words] or list(known.values())
 
 
+def _refuse_scripts(words: Sequence[str]) -> None:
+    """Raise UsageError where a script was named like a function."""
+    script = next((word for word in words if word.endswith(".py")), "")
+    if script:
+        cause, function = f"{script!r} is a script, not a function.", f"{Path(script).stem}:setup"
+        raise UsageError(cause, f"Write gputui check --run {script}, or name a function of it: {function}.")
+
+
 def _of_program(words: Sequence[str], others: Sequence[str]) -> list[Target]:
     """The program behind --run as a target."""
     if others:
         cause = f"--run is in the place of a target, and {others[0]} is one."
         raise UsageError(cause, "Check them one after the other.")
-    return [Target(" ".join(words), program=program_of(words))]
+    return [Target(" ".join(words), program=program_of(words), python=interpreter_of(words))]
 
 
 def _with_options(target: Target, parsed: argparse.Namespace) -> Target:
@@ -134,7 +156,9 @@ def _check_all(
     problems: list[str] = []
     for target in targets:
         narrate(f"Two steps of {target.function or ' '.join(target.program)} run on tensors without data.")
-        where = Surroundings(parsed.python, target.device, target.world_size, target.rank, within_s)
+        where = Surroundings(
+            parsed.python or target.python or None, target.device, target.world_size, target.rank, within_s
+        )
         try:
             if target.program:
                 rehearsal = rehearse_program(target.program, where)

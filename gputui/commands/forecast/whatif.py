@@ -116,7 +116,7 @@ def run(arguments: list[str], _settings: Settings | None = None) -> int:
     asked = _cases(parsed.asked or [], device_memory)
     _check(asked, replace(DEFAULTS, large_page_bytes=0))  # no process is recorded for a misspelled setting
     if (parsed.file is None) == (parsed.model is None):
-        cause = "gputui whatif needs a file, a PID or --model, and one of them."
+        cause = "gputui whatif needs one of these: a file, a PID, or --model."
         raise UsageError(cause, "See gputui whatif --help.")
     if parsed.model is not None:
         recorded = _ahead(parsed.model, parsed.python, device_memory)
@@ -197,7 +197,7 @@ def _recorded_in(pid: int, *, is_sure: bool) -> Recorded:
 
     traces = recording_of(pid, "gputui whatif", is_sure=is_sure)
     with listing.attach(pid) as client:
-        moment = one_moment(client, read_machine())
+        moment = one_moment(client, read_machine)
     return recorded_from(traces.traces, traces.look, devices=devices_of(moment))
 
 

@@ -56,6 +56,8 @@ def report(moment: TargetMoment, problems: Sequence[str], width: int, *, in_colo
     named = [(names[device.index], finding) for device, finding in with_outcomes(findings, replayed)]
     given = [(names[index], answer) for index, answer in answers.items() if answer]
     _answer(page, given, named[:1], is_of_error=bool(sections))
+    for problem in () if moment.look or moment.file or moment.ended else moment.problems:
+        page.wrapped(problem.text, "")
     _summaries(page, moment, problems)
     for section in sections:
         page.line("")
@@ -66,7 +68,7 @@ def report(moment: TargetMoment, problems: Sequence[str], width: int, *, in_colo
         _memory(page, shown, device, answers[device.index], when)
         _peak(page, moment, device)
     _why(page, named)
-    for place in shown.held_devices or (None,):
+    for place in (shown.held_devices or (None,)) if shown.look else ():
         _tensors(page, shown, place)
     _this_look(page, moment, problems if devices else ())
     return page.text
@@ -119,7 +121,8 @@ def _this_look(page: Page, moment: TargetMoment, problems: Sequence[str]) -> Non
     """When the look was taken, what it cost, and what could not be known."""
     page.section("This look")
     unknown = [sentence for device in moment.held_devices for sentence in _unknown(device)]
-    notes = [*problems, *(problem.text for problem in moment.problems)]
+    is_said = moment.look is None and not moment.file and not moment.ended
+    notes = [*problems, *(problem.text for problem in (() if is_said else moment.problems))]
     for sentence in (*_cost(moment), *_host(moment), *unknown, *notes):
         page.wrapped(sentence, "  ")
 

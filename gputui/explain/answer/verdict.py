@@ -31,7 +31,7 @@ from gputui.model.attached.moment import DeviceMoment, TargetMoment
 from gputui.model.attached.owners import variables_of
 from gputui.model.attached.target import Recorder
 from gputui.model.attached.tensors import NAMELESS, Category
-from gputui.model.reading import value_of
+from gputui.model.reading import Absent, value_of
 from gputui.model.weight import Weight
 
 HOLDERS_SHOWN = 5
@@ -234,7 +234,7 @@ def _whole(device: DeviceMoment, holders: Sequence[Holder]) -> tuple[str, int]:
     total, held = value_of(device.driver.device_total_bytes), sum(holder.bytes for holder in holders)
     if total and held >= DEVICE_SHARE * total:
         return "of the device", total
-    is_known = any(holder.key[0] == OUTSIDE for holder in holders)
+    is_known = not isinstance(device.driver.process_used_bytes, Absent)
     return f"of what {'this process holds' if is_known else 'PyTorch has reserved'}", held
 
 

@@ -37,6 +37,8 @@ class Target:
     device: KnownDevice | None = None
     world_size: int = 1
     rank: int = 0
+    python: str = ""
+    """The interpreter before the program, where it was named by its path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +87,17 @@ def target_of(raw: Mapping[str, Any]) -> Target:
         device_of(row.device) if row.device else None,
         row.world_size,
         row.rank,
+        interpreter_of(shlex.split(row.run)),
     )
 
 
 _INTERPRETER = re.compile(r"(?:.*/)?python[\d.]*")
 _LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "mpirun", "srun", "uv", "poetry")
+
+
+def interpreter_of(words: Sequence[str]) -> str:
+    """The interpreter before a program if it is a path; "python" is the Python of the environment, as everywhere."""
+    return words[0] if words and "/" in words[0] and _INTERPRETER.fullmatch(words[0]) else ""
 
 
 def program_of(words: Sequence[str]) -> tuple[str, ...]:

@@ -144,8 +144,8 @@ def _history_ended(_result: ActionResult, _known: Known) -> ResultWords:
     return ("blocks allocated from now on record no line; those that have one keep it.",), True
 
 
-def _step_recorded(result: ActionResult, _known: Known) -> ResultWords:
-    return (f"recorded for {result.took_s:.1f} s; the Step screen shows it.",), True
+def _step_recorded(_result: ActionResult, _known: Known) -> ResultWords:
+    return ("recorded; the Step screen shows it.",), True
 
 
 def _listed(parts: Iterable[str]) -> str:
@@ -211,7 +211,7 @@ ACTIONS = {
             ActionName.RECORD_STEP,
             "Step",
             "t",
-            "record a step: every allocation, and who holds the memory at the peak",
+            "record a step: every allocation, and who holds the peak",
             "Record a step of process {}?",
             "Record",
             "For some seconds each allocation takes a few microseconds longer, which makes a step 1.1 to 1.5 times as"

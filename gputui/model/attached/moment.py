@@ -71,9 +71,13 @@ class DeviceMoment:
 
     @property
     def number(self) -> str:
-        """PyTorch's index, with NVML's where `CUDA_VISIBLE_DEVICES` makes that another one: "0 (GPU 1)"."""
-        gpu = self.driver.nvml_index
-        return str(self.index) if gpu in (None, self.index) else f"{self.index} (GPU {gpu})"
+        """The number of the device in words."""
+        return device_number(self.index, self.driver.nvml_index)
+
+
+def device_number(index: int, nvml_index: int | None) -> str:
+    """PyTorch's index, with NVML's where `CUDA_VISIBLE_DEVICES` makes that another one: "0 (GPU 1)"."""
+    return str(index) if nvml_index in (None, index) else f"{index} (GPU {nvml_index})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import compress, groupby, repeat
+from math import prod
 from operator import and_, itemgetter, not_, or_
 
 from gputui.probe.inventory.saved import SavedTensors
@@ -140,11 +141,14 @@ class OtherTensors:
         return list(compress(tensors, map(not_, is_parameter)))
 
     def _record_variable(self, named: NamedValue) -> None:
-        entry = self._ledger.record(named.value, self._category(named.value, named.name), named.owner)
+        """Record a tensor of a variable: data of which a graph has saved a part, as of a batch, is no activation."""
+        category = self._category(named.value, named.name)
+        entry = self._ledger.record(named.value, category, named.owner)
         if entry is not None and entry["address"] in self._saved.unnamed:
             self._saved.unnamed.discard(entry["address"])
             self._saved.in_variables.add(entry["address"])
-            self._ledger.rename(entry, named.value, named.owner)
+            is_of_part = category == OTHER and prod(entry["shape"]) < prod(self._ledger.sizes(named.value))
+            self._ledger.rename(entry, named.value, named.owner, OTHER if is_of_part else "")
         self._model_states.record_gradient(named.value, named.owner)
 
     def _record_unnamed(self, tensor: Tensor, category: str) -> None:

@@ -259,14 +259,17 @@ class Ledger:
         """Take the owner from a storage, so that another can be recorded."""
         del self.entries[entry["address"]]
 
-    def rename(self, entry: dict[str, Any], tensor: Tensor, owner: Owner) -> None:
-        """Name a storage after another tensor that shares it, with that tensor's shape and type."""
+    def rename(self, entry: dict[str, Any], tensor: Tensor, owner: Owner, category: str = "") -> None:
+        """Name a storage after another tensor that shares it, with that tensor's shape and type.
+
+        With a `category` it is of that one, and no more of what a graph has saved.
+        """
         before = self.entries.pop(entry["address"])
-        renamed = self._add(tensor, before["address"], before["category"], owner)
+        renamed = self._add(tensor, before["address"], category or before["category"], owner)
         if renamed is None:
             self.entries[before["address"]] = before
         else:
-            renamed["saved_by"] = before["saved_by"]
+            renamed["saved_by"] = "" if category else before["saved_by"]
             renamed["views"] = together(before, renamed)
 
     def _dtype_name(self, dtype: AnyObject) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
@@ -11,8 +12,9 @@ from gputui.explain.memory.need import is_high_enough, moves
 from gputui.explain.moment.probe_state import ProbeState, after, moment_among
 from gputui.explain.owners.earlier_names import is_well_named
 from gputui.model.attached.moment import TargetMoment
-from gputui.model.attached.target import Look
+from gputui.model.attached.target import DisconnectKind, Look
 from gputui.model.machine.snapshot import Snapshot
+from gputui.model.reading import Problem
 from gputui.protocol.pauses import AUTOMATIC_S
 from gputui.sources.probe.client import ProbeClient, ProbeError
 from gputui.sources.probe.feed import read_surroundings, surroundings_of_node
@@ -25,29 +27,51 @@ GARBAGE_WITHIN_S = 20.0
 WATCH_S, STILL_S, WATCH_EVERY_S = 12.0, 3.0, 0.25
 """How long a single look watches memory move, how long where it does not move, and how often it asks for counters."""
 WATCHED_STEPS = 3
+NO_TENSORS = (
+    "The tensors did not come within {} s, so only the counters are shown. The program may be stopped (Ctrl-Z, a"
+    " debugger), busy in one long call, or short of processor time: try again."
+)
+NO_NAMES = "The look at all objects of Python's did not come within {} s, so some memory has no name: try again."
 
 
-def one_moment(client: ProbeClient, snapshot: Snapshot, look_pause_s: float | None = AUTOMATIC_S) -> TargetMoment:
+def one_moment(
+    client: ProbeClient, read_machine: Callable[[], Snapshot], look_pause_s: float | None = AUTOMATIC_S
+) -> TargetMoment:
     """Look now, and go on until nearly all is named or all was searched, for `NAMES_WAIT_S` at most.
 
-    The counters are those of the last of these looks. Where too little has a name then, one more goes through all
-    objects of Python's. Where memory moves, it is watched until it is known how far, and a look near the top has come,
-    for `WATCH_S` at most; `look_pause_s` is how long looks may stop the program after the first, None: there are none.
+    The counters are those of the last of these looks, and NVML is read right after it, so that both are of one time;
+    where no look comes, only counters are known, and a problem says so. Where too little has a name then, one more
+    goes through all objects of Python's. Where memory moves, it is watched until it is known how far, and a look near
+    the top has come, for `WATCH_S` at most; `look_pause_s` is how long looks may stop the program after the first,
+    None: there are none.
     """
     counters = client.statistics()
+    machine = read_machine()
     state = after(ProbeState(client.greeting), counters)
-    state = after(after(state, client.look()), client.greeting)  # the greeting may have changed meanwhile
-    if look_pause_s is not None and counters.automatic is not None:
-        state = _named(client, state, look_pause_s)
-    if not is_well_named(state.layouts.values()):
-        state = after(state, client.look("scan"))
+    try:
+        state = after(after(state, client.look()), client.greeting)  # the greeting may have changed meanwhile
+        if look_pause_s is not None and counters.automatic is not None:
+            state = _named(client, state, look_pause_s)
+        if not is_well_named(state.layouts.values()):
+            state = after(state, client.look("scan"))
+    except ProbeError as error:
+        if error.disconnect.kind is not DisconnectKind.TIMED_OUT:
+            raise
+        moment = _moment_of(client, state, machine)
+        what = NO_NAMES if state.look else NO_TENSORS
+        return replace(moment, problems=(*moment.problems, Problem(what.format(error.disconnect.detail))))
     if likely_bytes(state.layouts.values()):
         state = with_garbage(client, state, look_pause_s or AUTOMATIC_S)
+    machine = read_machine()
     if state.layouts:
         state = _watched(client, state, look_pause_s)
+    return _moment_of(client, state, machine)
+
+
+def _moment_of(client: ProbeClient, state: ProbeState, machine: Snapshot) -> TargetMoment:
     if client.node:
         return moment_among(state, surroundings_of_node(client.greeting, client.node))
-    return moment_among(state, read_surroundings(client.greeting, snapshot, client.greeting.pid))
+    return moment_among(state, read_surroundings(client.greeting, machine, client.greeting.pid))
 
 
 def _named(client: ProbeClient, state: ProbeState, look_pause_s: float) -> ProbeState:

@@ -423,6 +423,11 @@ RULE_CASES = {
                 moment(row(*model_of("model", 100), *(Tensor(100, f"kept[{n}]", X) for n in range(4))))
             ),
             "it is little": story(moment(row(*model_of("model", 1), *entries_of("checkpoint['model']", 1)))),
+            "each step makes and frees it": looking(
+                [*model_of("model", 100), *entries_of("updates", 100)],
+                model_of("model", 100),
+                [*model_of("model", 100), *entries_of("updates", 100)],
+            ),
         },
     ),
     "unused_graph": (
@@ -520,6 +525,12 @@ def test_a_copy_of_the_weights_is_told_by_what_it_is_for(tensors, a, b):
     finding = story(moment(row(*model_of("model", 100), *tensors))).findings()["weight_copy"]
     assert a in text_of(finding)
     assert b in text_of(finding)
+
+
+def test_the_cure_for_other_processes_can_be_read_without_the_title():
+    """The line under the verdict shows it alone."""
+    finding = story(moment(segment(("live", 100)), used_mib=600, others_mib=60_000)).findings()["others"]
+    assert finding.remedy == "`gputui` lists the other processes on this device; end those that you do not need."
 
 
 OF_SERVERS = {"waits_for_blocks", "waits_for_seats"}

@@ -179,6 +179,12 @@ def test_how_long_the_rest_takes_is_told_from_the_last_looks(unnamed_mib: tuple[
     assert not_yet_words(seen, seen.devices[0], looks) == words
 
 
+def test_shares_keep_their_words_while_nvml_is_behind_what_pytorch_has_reserved():
+    seen = moment(row(*MODEL, *STATES), used_mib=1000)
+    assert seen.devices[0].statistics.reserved_bytes > 1000 * MIB
+    assert verdict_on(seen).sentence.endswith("of what this process holds.")
+
+
 @pytest.mark.parametrize(("gib", "whole"), [(2, "of what this process holds"), (20, "of the device")])
 def test_shares_are_of_the_device_where_the_process_holds_a_notable_part_of_it(gib: int, whole: str):
     answer = verdict_on(moment(row(*MODEL, Tensor(gib * 1024 - 900, "x")), used_mib=gib * 1024))

@@ -25,6 +25,8 @@ def result(name: ActionName, *devices: ActionCounters, **more: object) -> Action
     return ActionResult(1.0, name, 0.0031, devices, **more)
 
 
+MENU_COLUMNS = 63
+"""Those of a dialog on a terminal of 80 columns, without the letter."""
 GIVEN = (device(0, (60 * MIB, 20 * MIB)), device(1, (8 * MIB, 0)))
 
 CASES = [
@@ -110,3 +112,13 @@ def test_an_outcome_is_described_in_sentences(result_of_action: ActionResult, te
 def test_the_viewer_and_the_probe_have_the_same_actions():
     assert set(ACTIONS) == set(ActionName)
     assert {name.value for name in ACTIONS} == {*probe_actions.ACTIONS, probe_actions.RECORD_STEP}
+
+
+@pytest.mark.parametrize("action", ACTIONS.values(), ids=lambda action: action.name.value)
+def test_the_menu_has_room_for_an_action_in_80_columns(action):
+    assert len(action.title) <= MENU_COLUMNS
+
+
+def test_how_long_a_recorded_step_took_is_said_once():
+    words = outcome_of(ActionResult(1.0, ActionName.RECORD_STEP, 3.6, ())).sentences
+    assert " ".join(words) == "Step: recorded; the Step screen shows it. It took 3.6 s."

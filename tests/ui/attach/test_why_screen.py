@@ -12,7 +12,7 @@ from gputui.model.attached.analysis import Finding
 from gputui.model.attached.target import Disconnect, DisconnectKind
 from gputui.model.machine.process import Workers
 from gputui.model.weight import Weight
-from gputui.ui.drawing.attach.why import draw_advice, draw_answer, draw_finding
+from gputui.ui.drawing.attach.why import draw_advice, draw_answer, draw_finding, draw_holders
 from gputui.ui.drawing.line import text_of, width_of
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.widgets.blocks import Blocks
@@ -67,6 +67,16 @@ def test_under_the_verdict_the_cure_of_its_holder_comes_before_what_helps_in_gen
     assert text_of(draw_advice((failed, cure), answer, 80)).startswith(" > del batch")
     assert text_of(draw_advice((failed, other), answer, 80)).startswith(" > Use a smaller batch.")
     assert text_of(draw_advice((failed,), answer, 80)).startswith(" > Use a smaller batch.")
+
+
+def test_what_does_not_fit_beside_a_holder_is_wrapped_below_it():
+    notes = "each step needs 168 MiB of it, 8.3 MiB of it is stuck beside live blocks"
+    seen = moment(row(Tensor(400, "batch")), used_mib=600)
+    answer = verdict(seen, seen.devices[0], looks=[look_holders(seen, seen.devices[0])])
+    line = replace(answer.holders[0], holder=replace(answer.holders[0].holder, keeps=notes))
+    text = text_of(draw_holders(replace(answer, holders=(line,)), 80))
+    assert " ".join(text.split()).endswith(notes)
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_weights_have_distinct_signs_and_colours():

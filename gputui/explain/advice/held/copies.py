@@ -26,6 +26,8 @@ LOADED = (
     'Delete it once it has been loaded (del {}), or load it with map_location="cpu"; weights that are kept for later'
     " belong in host memory (.cpu())."
 )
+OF_OPTIMIZERS = re.compile(r" in _(?:multi_tensor|single_tensor|fused)_\w+$")
+"""The functions of torch.optim that compute a step: their lists are gone when it ends."""
 OF_AVERAGES = re.compile(r"ema\b|ema_|shadow|averag", re.IGNORECASE)
 
 
@@ -83,11 +85,25 @@ def weight_copy(situation: Situation) -> Finding | None:
     for name, storages in sorted(copies.items(), key=lambda copy: -_bytes(copy[1])):
         if _bytes(storages) < least_bytes:
             return None
+        if OF_OPTIMIZERS.search(storages[0].owner.place) or _comes_and_goes(situation, name, storages):
+            continue
         for model, parameters in models.items():
             count = _copies(_shapes(storages), _shapes(parameters), _shapes(buffers.get(model, ())))
             if count and _is_surely(storages, parameters):
                 return _finding(name, model, count, storages, parameters, _assigned_at(situation, name))
     return None
+
+
+def _comes_and_goes(situation: Situation, name: str, storages: Sequence[Storage]) -> bool:
+    """Whether a look had the collection and a later one did not: what each step makes and frees is not kept."""
+    places = {(storage.address, storage.shape) for storage in storages}
+    was_there = False
+    for look in situation.looks:
+        if name in _collections(look.layout.storages):
+            was_there = True
+        elif was_there and look.is_complete:
+            return not places & {(storage.address, storage.shape) for storage in look.layout.storages}
+    return False
 
 
 def _assigned_at(situation: Situation, name: str) -> str:

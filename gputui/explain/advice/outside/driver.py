@@ -68,7 +68,7 @@ def others(situation: Situation) -> Finding | None:
         weight=Weight.ADVICE if is_short else Weight.FACT,
         title=f"Other processes hold {format_bytes(used)} of this device.",
         evidence=(f"That is {used / total:.0%} of its {format_bytes(total)}, which this process cannot use.",),
-        remedy="The monitor lists them (gputui); end those that you do not need." if is_short else "",
+        remedy="`gputui` lists the other processes on this device; end those that you do not need." if is_short else "",
         bytes=used,
     )
 

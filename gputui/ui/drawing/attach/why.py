@@ -11,7 +11,7 @@ from gputui.model.attached.analysis import Finding
 from gputui.model.attached.owners import variables_of
 from gputui.model.weight import Weight
 from gputui.ui.drawing.entries import LOOKS, draw_entry
-from gputui.ui.drawing.line import Line, Piece, fit, join, paragraph
+from gputui.ui.drawing.line import Line, Piece, fit, indented, join, paragraph
 from gputui.units import format_bytes, format_clock
 
 PAST = ("~", "dim")
@@ -97,7 +97,7 @@ def _draw_holder(line: HolderLine, width: int) -> list[Line]:
         text = "".join(text for text, _ in pieces)
         return [join(pieces) if len(text) <= width else ((fit(text, width), "plain"),)]
     first = join(((numbers, "plain"), (fit(holder.label, room), "title")))
-    return [first, ((fit(f"{' ' * len(numbers)}{notes}", width), "dim"),)]
+    return [first, *indented(notes, width, " " * len(numbers), "dim")]
 
 
 def draw_finding(finding: Finding, width: int, *, is_current: bool, destination: str = "") -> list[Line]:

@@ -245,7 +245,7 @@ def draw_device(layout: TableLayout[DeviceRow], row: DeviceRow, width: int) -> L
 def draw_lost(row: DeviceRow, width: int) -> Line:
     """A device that does not answer: its number, its name and the reason, across the whole line.
 
-    Where there is no room for the remedy, the reason alone: the device screen shows both.
+    Where there is no room for the remedy, the finding has it, which `w` and the device screen show and `--once` prints.
     """
     head = fit(row.device.label, 4, ">")
     name = fit(short_name(row.device.name) or "device", 20)
@@ -254,7 +254,7 @@ def draw_lost(row: DeviceRow, width: int) -> Line:
     reason = lost.reason
     forms = (
         f"{row.appearance.glyphs.alarm} {words}"
-        for words in (lost.sentence, f"{reason}: Enter shows what to do", reason)
+        for words in (lost.sentence, f"{reason}: its finding says what to do", reason)
     )
     alarm = next((form for form in forms if width_of(((form, ""),)) <= room), f"{row.appearance.glyphs.alarm} {reason}")
     shown = fit(alarm, room, ellipsis=row.appearance.glyphs.ellipsis)

@@ -15,7 +15,7 @@ from gputui.model.attached.moment import DeviceMoment, TargetMoment
 from gputui.model.reading import Problem, ProblemKind
 from gputui.ui.attach.targets import Player, Target
 from gputui.ui.drawing.attach.head import draw_action, draw_ending, draw_playback, draw_target
-from gputui.ui.drawing.attach.why import draw_advice, draw_verdict
+from gputui.ui.drawing.attach.why import VERDICT_LINES, draw_advice, draw_verdict
 from gputui.ui.drawing.line import Line, paragraph, spread
 from gputui.ui.screens.attach.actions import can_run_actions, choose_action
 from gputui.ui.screens.attach.replaying import REPLAY_ACTIONS, REPLAY_BINDINGS, Replaying
@@ -35,7 +35,6 @@ SCREEN_BINDINGS: list[BindingType] = [
     )
     for number, entry in enumerate(ATTACH_SCREENS.values(), 1)
 ]
-VERDICT_LINES = 2
 LEAVE_WORDS = "back to the monitor; in `gputui open` and `gputui replay`, quit"
 LOOK_KEY = "u"
 """The default; the settings can change it."""
@@ -184,7 +183,7 @@ class AttachScreen(Replaying, MonitorScreen):
         return [head, *draw_ending(moment, width)]
 
     def _draw_verdict(self, width: int) -> list[Line]:
-        """The answer in a line or two and what to do in one more, above whatever the screen shows."""
+        """The answer in up to three lines and what to do in one more, above whatever the screen shows."""
         if self.target is None or self.BODY_HAS_VERDICT:
             return []
         findings = self.target.answer.findings
