@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from operator import attrgetter
+from typing import Any
 
 from gputui.probe.inventory.other_tensors import OtherTensors
 from gputui.probe.names.container_tensors import ContainerTensors, LinkedTensors, Named
+from gputui.probe.names.links import Links, Place
 from gputui.probe.names.memory import OWNED
 from gputui.probe.names.remembered import RememberedContainer
 from gputui.probe.objects import opaque
@@ -18,13 +20,13 @@ from gputui.probe.objects.handles import handle_of
 from gputui.probe.objects.kinds import MAPPING, OBJECT, SEQUENCE, TypeClassifier
 from gputui.probe.objects.torch_types import AnyObject
 from gputui.probe.pace.meter import Meter
-from gputui.probe.search.links import Linked
-from gputui.probe.search.records import LEVELS, SAMPLE, Found, RecordReader
+from gputui.probe.search.records import LEVELS, RECORDS_PER_STEP, SAMPLE, Found, RecordReader
+from gputui.probe.search.rests import Linked
 from gputui.probe.search.search import VariableSearch
 from gputui.probe.search.variables import NamedValue
 from gputui.probe.tensors.entries import Entry
 from gputui.probe.tensors.storages import Ledger
-from gputui.protocol.owners import Owner, owner_of
+from gputui.protocol.owners import BELOW, Owner, owner_of
 
 CONTAINERS = frozenset({SEQUENCE, MAPPING})
 LOOKED_THROUGH_AT_MOST = 256
@@ -164,11 +166,21 @@ class RememberedReading:
     ) -> None:
         """Record what these trees and chains have, as far as there is time."""
         for one, known in linked:
-            for objects, found in self._search.below(one, known.place, meter):
+            for objects, found in self._below(one, known.place, meter):
                 known.note(found.tensors, self._entries(one.first, found, ledger, others))
                 if others.is_cut:
                     known.place.put_back(objects)
             known.end_look()
+
+    def _below(self, linked: Linked, place: Place, meter: Meter) -> Iterator[tuple[list[Any], Found]]:
+        """The objects of a tree or chain, some at a time, with their tensors: see `Links.below`."""
+        cls = type(linked.first.value)
+        records = RecordReader(self._classifier, self._attributes, passed_over=cls)
+        for some in Links(cls, self._classifier, self._search.seen).below(linked.starts, place, meter):
+            if not meter.spend(len(some) // RECORDS_PER_STEP):
+                place.put_back(some)
+                return
+            yield some, records.of_objects(some, f"{linked.first.name}{BELOW}")
 
     def _entries(self, named: NamedValue, found: Found, ledger: Ledger, others: OtherTensors) -> list[Entry | None]:
         """Record tensors that were found in this value; returns how each is known in later looks."""

@@ -7,5 +7,6 @@ kept: nothing of the program's stays alive.
 - `climb`: from a tensor without a name upwards, by referrers. `climb_stops`: one level of it as one stop.
 - `cycles`: whether only reference cycles keep what a climb has come to, and the blocks kept so.
 - `remembered`: what stands above such tensors, and containers in which much was found; read first by each look.
-- `container_tensors`: the tensors in those, read on from where the last look stopped.
+- `container_tensors`: the tensors in those, read on from where the last look stopped. `links`: how far looks came down
+  a tree or a linked list of objects.
 """

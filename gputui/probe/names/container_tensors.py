@@ -13,10 +13,10 @@ from itertools import compress, repeat
 from operator import is_not
 from typing import Any, List, Tuple
 
+from gputui.probe.names.links import Place
 from gputui.probe.objects.handles import Handle
 from gputui.probe.objects.torch_types import AnyObject, Tensor
 from gputui.probe.pace.meter import Meter
-from gputui.probe.search.links import Place
 from gputui.probe.search.records import RECORDS_PER_STEP, SAMPLE, Found, RecordReader
 from gputui.probe.tensors.entries import Entry
 

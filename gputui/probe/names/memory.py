@@ -16,11 +16,10 @@ from gputui.probe.names.cycles import Block, Nameless
 from gputui.probe.names.remembered import Collection, Remembered
 from gputui.probe.pace.turns import Turns
 from gputui.probe.search.keepers import EXCEPTION, EXCEPTIONS, LOST_EXCEPTION
-from gputui.probe.search.links import Linked
 from gputui.probe.search.modules import ModuleTrees
 from gputui.probe.search.other_threads import OtherThreads
 from gputui.probe.search.program_modules import ProgramModules
-from gputui.probe.search.rests import SearchMemory
+from gputui.probe.search.rests import Linked, SearchMemory
 from gputui.probe.search.suspended import Suspended
 from gputui.probe.tensors.autograd import WalkedParts
 from gputui.probe.tensors.entries import HOST

@@ -6,12 +6,15 @@ That is kept as numbers; optimizers are kept by weak references.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Set
-from typing import Any
+from collections.abc import Container, Iterable
+from itertools import repeat
+from operator import is_
+from typing import Any, NamedTuple
 
+from gputui.probe.objects.kinds import SEQUENCES
 from gputui.probe.objects.plain import type_name
 from gputui.probe.objects.torch_types import AnyObject
-from gputui.probe.search.container_lines import Container
+from gputui.probe.search import container_lines
 from gputui.probe.search.variables import NamedValue
 
 SHORTEST_REST = 8
@@ -19,6 +22,8 @@ SHORTEST_REST = 8
 SEARCHED_AGAIN = 250
 """How many of those objects are searched again in each look, about: half a millisecond of work."""
 REMEMBERED_AT_MOST = 20_000
+CONTAINERS = frozenset(map(id, (dict, *SEQUENCES)))
+"""The ids of Python's own containers: a subclass may have attributes."""
 FORGETS_EVERY = 64
 """How often the objects that need not be skipped any more are forgotten, in looks: most of them are gone by then."""
 
@@ -102,7 +107,7 @@ class Trail:
         """By the id of the object."""
         self._again: list[tuple[int, int]] = []
         """The ids of objects that were searched before, each with the place of another object that holds them."""
-        self.containers: list[tuple[Container, int]] = []
+        self.containers: list[tuple[container_lines.Container, int]] = []
         """The containers on it, each with its place."""
         self.read_in_part: list[int] = []
         """The places of containers of which a part was read."""
@@ -118,21 +123,17 @@ class Trail:
     def note_container(self, named: NamedValue, size: int) -> None:
         """The object that was added last is a container of this many elements; those of keepers do not count."""
         if not named.keeper:
-            self.containers.append((Container(named, size, self.value_at(self._holders[-1])), self.last))
+            self.containers.append(
+                (container_lines.Container(named, size, self.value_at(self._holders[-1])), self.last)
+            )
 
     def value_at(self, place: int) -> AnyObject:
         """The object at this place; at -1 that which has the first values as attributes, None for variables."""
         return self._values[place][0].value if place >= 0 else self._holder_of_roots
 
-    def value_above(self, place: int) -> AnyObject:
-        """The object that holds the one at this place."""
-        return self.value_at(self._holders[place]) if place >= 0 else None
-
-    def class_above(self, place: int, containers: Set[int]) -> int:
-        """The id of the class of the object at this place, or of that which holds it in containers of these classes."""
-        while id(type(self.value_at(place))) in containers and place >= 0:
-            place = self._holders[place]
-        return id(type(self.value_at(place)))
+    def holder_of(self, place: int) -> int:
+        """The place of the object that holds the one at this place; -1 if a variable does."""
+        return self._holders[place]
 
     def first_of_class(self, place: int, cls: type) -> NamedValue | None:
         """The first object of this class on the way down to the one at this place, which is included."""
@@ -176,3 +177,49 @@ class Trail:
         for (named, size), leads_somewhere in zip(self._values, self._leads_somewhere):
             if not leads_somewhere:
                 memory.let_rest(named.value, size)
+
+
+class Linked(NamedTuple):
+    """A tree or chain: its first object, and those of its objects at which a search has stopped."""
+
+    first: NamedValue
+    starts: list[Any]
+
+
+class Trees:
+    """The trees and chains that one search comes to."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, Linked] = {}
+        """By the names of their first objects."""
+        self._far: list[tuple[Any, int]] = []
+        """Objects farther from a variable than a search goes, with the places of their holders on the trail."""
+        self._with_tensors: set[int] = set()
+        """The ids of the classes of objects that have tensors, also in containers of their own."""
+
+    def has_tensors(self, value: AnyObject) -> bool:
+        """Whether objects of its class have tensors."""
+        return id(type(value)) in self._with_tensors
+
+    def note_tensor(self, holder: int, trail: Trail) -> None:
+        """The object at this place has a tensor: so has the one that holds it, if it is a container."""
+        while holder >= 0 and id(type(trail.value_at(holder))) in CONTAINERS:
+            holder = trail.holder_of(holder)
+        cls = id(type(trail.value_at(holder)))
+        if cls not in CONTAINERS:
+            self._with_tensors.add(cls)
+
+    def note_far(self, value: AnyObject, holder: int, trail: Trail) -> None:
+        """A search has no more levels for this value, which may be part of a tree or chain."""
+        above = trail.value_at(holder), trail.value_at(trail.holder_of(holder)) if holder >= 0 else None
+        if self.has_tensors(value) and any(map(is_, map(type, above), repeat(type(value)))):
+            self._far.append((value, holder))
+
+    def settle(self, trail: Trail, seen: Container[int]) -> None:
+        """Find the first objects of those trees whose parts were noted."""
+        for value, holder in self._far:
+            first = trail.first_of_class(holder, type(value))
+            if first is not None and id(value) not in seen:
+                self.found.setdefault(first.name, Linked(first, [])).starts.append(value)
+                trail.find(holder)
+        self._far = []

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import compress, count, islice, repeat
-from operator import is_, not_
+from operator import not_
 from types import FunctionType
 from typing import Any
 
@@ -22,7 +22,6 @@ from gputui.probe.objects.kinds import (
     MODULE,
     OPTIMIZER,
     SEQUENCE,
-    SEQUENCES,
     TENSOR,
     TypeClassifier,
 )
@@ -31,10 +30,10 @@ from gputui.probe.objects.torch_types import AnyObject
 from gputui.probe.pace.meter import Meter
 from gputui.probe.search.container_lines import Container
 from gputui.probe.search.containers import DESCRIBED_AT_MOST, SHORTEST
-from gputui.probe.search.links import Linked, Links, Place
 from gputui.probe.search.modules import KnownModule
-from gputui.probe.search.records import RECORDS_AT_MOST, RECORDS_PER_STEP, Found, RecordReader
-from gputui.probe.search.rests import SearchMemory, Trail
+from gputui.probe.search.records import RECORDS_AT_MOST, Found, RecordReader
+from gputui.probe.search.rests import CONTAINERS as OWN_TYPES
+from gputui.probe.search.rests import Linked, SearchMemory, Trail, Trees
 from gputui.probe.search.variables import (
     SAMPLE,
     ContentReader,
@@ -43,13 +42,11 @@ from gputui.probe.search.variables import (
     named_inside,
     size_of,
 )
-from gputui.protocol.owners import BELOW, Where
+from gputui.protocol.owners import Where
 
 REMEMBERED = frozenset({MODULE, OPTIMIZER})
 """Those that one look has found are known in later ones, whatever leads to them then."""
 CONTAINERS = frozenset({SEQUENCE, MAPPING})
-OWN_TYPES = frozenset(map(id, (*SEQUENCES, dict)))
-"""The ids of Python's own containers: a subclass may have attributes."""
 LEVELS = 6
 """How far below a variable a search goes: the keys of `server.sessions['ana'].cache.layers[0]` are six levels below."""
 LEVELS_OF_CONTAINERS = 2
@@ -85,7 +82,6 @@ class VariableSearch:
         self.containers: list[Container] = []
         """Those of variables in which something was found, the nearest to a variable first."""
         self._classifier = classifier
-        self._attributes = attributes
         self._reader = ContentReader(classifier, attributes)
         self._functions = FunctionFilter(classifier)
         self._records = RecordReader(classifier, attributes)
@@ -94,14 +90,10 @@ class VariableSearch:
         """Whether objects that led to nothing before are searched as well."""
         self._are_new = False
         """Whether the objects that are searched were made lately: their ids may be of others that led to nothing."""
-        self._seen: dict[int, Any] = {}
+        self.seen: dict[int, Any] = {}
+        """What was searched, by id: kept until the search is over, so that no other object gets its id."""
         self._passed_over: set[int] = set()
-        self.linked: dict[str, Linked] = {}
-        """The trees and chains that lead farther than a search goes, by the names of their first objects."""
-        self._far: list[tuple[Any, int]] = []
-        """The objects of these that are that far from a variable, with the places of their holders."""
-        self._with_tensors: set[int] = set()
-        """The ids of the classes of objects that have tensors, also in containers of their own."""
+        self._trees = Trees()
         memory.begin()
 
     def search(self, namespaces: list[Namespace], meter: Meter) -> None:
@@ -143,7 +135,7 @@ class VariableSearch:
             if not level:
                 break
         self._are_new = False
-        self._note_linked(trail)
+        self._trees.settle(trail, self.seen)
         if may_rest:
             trail.let_rest(self._memory)
         if any(map(trail.leads, trail.read_in_part)):
@@ -153,7 +145,7 @@ class VariableSearch:
 
     def pass_over(self, named: NamedValue, size: int, holder: AnyObject) -> None:
         """Do not search a container of this many elements whose tensors are taken by `take`."""
-        self._seen[id(named.value)] = named.value
+        self.seen[id(named.value)] = named.value
         self._passed_over.add(id(named.value))
         self.containers.append(Container(named, size, holder))
 
@@ -164,15 +156,15 @@ class VariableSearch:
     def take(self, named: NamedValue, found: Found) -> list[NamedValue]:
         """Take the tensors that were found in this value; returns those that are new."""
         known = len(self.tensors)
-        is_new = [ident not in self._seen for ident in map(id, found.tensors)]
-        self._seen.update(zip(map(id, found.tensors), found.tensors))
+        is_new = [ident not in self.seen for ident in map(id, found.tensors)]
+        self.seen.update(zip(map(id, found.tensors), found.tensors))
         values = zip(found.tensors, found.names, repeat(named.where), repeat(named.keeper))
         self.tensors += map(partial(tuple.__new__, NamedValue), compress(values, is_new))
         return self.tensors[known:]
 
     def leave_out(self, values: Iterable[AnyObject]) -> None:
         """Do not search what these values hold."""
-        self._seen.update((id(value), value) for value in values)
+        self.seen.update((id(value), value) for value in values)
 
     def whose_attributes_are_due(self, modules: list[KnownModule]) -> list[KnownModule]:
         """The modules whose attributes are searched now: those that led to nothing are skipped for some looks."""
@@ -217,14 +209,14 @@ class VariableSearch:
         idents = list(map(id, tensors))
         if set(self._classifier.kinds_of(tensors)) != {TENSOR} or len(set(idents)) < len(idents):
             return False
-        is_new = map(not_, map(self._seen.__contains__, idents))
+        is_new = map(not_, map(self.seen.__contains__, idents))
         found = list(compress(values, is_new))
         affordable = meter.affordable_steps()  # each must be recorded later
         if len(found) > affordable or not meter.spend(1 + len(found) // TAKEN_PER_STEP):
             del found[affordable:]
             meter.leave_out()
             trail.cut(holder)
-        self._seen.update((id(named.value), named.value) for named in found)
+        self.seen.update((id(named.value), named.value) for named in found)
         self.tensors += found
         trail.find(holder)
         return True
@@ -233,7 +225,7 @@ class VariableSearch:
         self, values: list[NamedValue], holder: int, trail: Trail, meter: Meter, *, beyond: int
     ) -> Iterator[tuple[list[NamedValue], int]]:
         """Take these values one by one; yields what each of them holds, with its place."""
-        seen, kind_of = self._seen, self._classifier.kind_of
+        seen, kind_of = self.seen, self._classifier.kind_of
         for named in values:
             value = named.value
             kind = kind_of(value)
@@ -261,40 +253,17 @@ class VariableSearch:
     def _leads_deeper(self, value: AnyObject, size: int, holder: int, trail: Trail, beyond: int) -> bool:
         """Whether a value so far from a variable is searched: a container, or one of an object's in a tree or chain.
 
-        The objects of such a tree are noted for `_note_linked`.
+        The objects of such a tree are noted.
         """
-        if not size and self._is_linked(value, holder, trail):
-            self._far.append((value, holder))
-        return bool(size) and (beyond < LEVELS_OF_CONTAINERS or self._has_tensors(trail.value_at(holder)))
+        if size:
+            return beyond < LEVELS_OF_CONTAINERS or self._trees.has_tensors(trail.value_at(holder))
+        self._trees.note_far(value, holder, trail)
+        return False
 
-    def _is_linked(self, value: AnyObject, holder: int, trail: Trail) -> bool:
-        """Whether an object is part of a tree or chain of objects of one class that have tensors."""
-        above = trail.value_at(holder), trail.value_above(holder)
-        return self._has_tensors(value) and any(map(is_, map(type, above), repeat(type(value))))
-
-    def _has_tensors(self, value: AnyObject) -> bool:
-        """Whether objects of its class have tensors, in lists and dictionaries or not."""
-        return id(type(value)) in self._with_tensors - OWN_TYPES
-
-    def _note_linked(self, trail: Trail) -> None:
-        """Note the trees and chains that lead farther from a variable than a search goes."""
-        for value, holder in self._far:
-            first = trail.first_of_class(holder, type(value))
-            if first is not None and id(value) not in self._seen:
-                name = first.name
-                self.linked.setdefault(name, Linked(first, [])).starts.append(value)
-                trail.find(holder)
-        self._far = []
-
-    def below(self, linked: Linked, place: Place, meter: Meter) -> Iterator[tuple[list[Any], Found]]:
-        """The objects of a tree or chain, some at a time, with their tensors: see `Links.below`."""
-        cls = type(linked.first.value)
-        records = RecordReader(self._classifier, self._attributes, passed_over=cls)
-        for some in Links(cls, self._classifier, self._seen).below(linked.starts, place, meter):
-            if not meter.spend(len(some) // RECORDS_PER_STEP):
-                place.put_back(some)
-                return
-            yield some, records.of_objects(some, f"{linked.first.name}{BELOW}")
+    @property
+    def linked(self) -> dict[str, Linked]:
+        """The trees and chains of objects that lead farther than a search goes, by the names of their first objects."""
+        return self._trees.found
 
     @staticmethod
     def _come_again(value: AnyObject, kind: int, holder: int, trail: Trail) -> None:
@@ -314,7 +283,7 @@ class VariableSearch:
         finds.get(kind, self.generators).append(named)
         trail.find(holder)
         if kind == TENSOR:
-            self._with_tensors.add(trail.class_above(holder, OWN_TYPES))
+            self._trees.note_tensor(holder, trail)
 
     def _contents(self, value: AnyObject, kind: int) -> Contents | None:
         """What a value holds; None if another thread keeps changing it while it is read."""

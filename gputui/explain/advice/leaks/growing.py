@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from gputui.explain.advice.leaks.thresholds import GROWTH_BYTES
-from gputui.explain.advice.situation import Seen
+from gputui.explain.advice.leaks.thresholds import GROWTH_BYTES, NODE_BYTES
+from gputui.explain.advice.situation import Seen, category_bytes
 from gputui.explain.owners.names import singular
-from gputui.model.attached.tensors import Container
+from gputui.model.attached.owners import OwnerName
+from gputui.model.attached.tensors import HOST, NAMELESS, Container, Inventory, Keeper, Storage
 from gputui.protocol.owners import BELOW
 
 _AMOUNTS = ("own_bytes", "graph_bytes", "host_own_bytes", "host_graph_bytes", "node_bytes", "hidden_bytes")
@@ -104,3 +105,89 @@ class GrowingVariable:
     @property
     def bytes_per_s(self) -> float:
         return self.grown_bytes / max(self.last.time - self.first.time, 1e-9)
+
+
+def kept_by(look: Seen, names: Collection[str], device: int, container: Container, graphs: int) -> Kept:
+    """What the elements of the container with these names keep."""
+    prefixes = tuple(f"{name}[" for name in names)
+    own, saved = split(inventory_of(look).storages, prefixes)
+    graph_keys = {_key(_path(storage.kept_by, storage.keeper), prefixes) for storage in saved}
+    keys = graph_keys | {_key(_path(storage.owner, storage.keeper), prefixes) for storage in own}
+    is_of_exceptions = any(storage.keeper is not Keeper.NONE for storage in own + saved)
+    is_whole = inventory_of(look).is_complete and not is_of_exceptions  # of exceptions, even complete looks read a part
+    is_exact = is_whole or (len(keys) >= container.elements and len(graph_keys) >= graphs)
+    can_scale = not is_exact and all(key[:1] in _LITERALS for key in keys)
+    scale = max(1.0, container.elements / len(keys)) if keys and can_scale else 1.0
+    graph_scale = max(1.0, graphs / len(graph_keys)) if graph_keys and can_scale else 1.0
+    nodes = container.nodes / container.walked * graphs if container.walked else 0
+    left_bytes = sum(category_bytes(look.layout, category) for category in NAMELESS)
+    own_bytes = _scaled(bytes_on(device, own), scale, left_bytes)
+    left_bytes -= own_bytes - bytes_on(device, own)
+    return Kept(
+        own_bytes=own_bytes,
+        graph_bytes=_scaled(bytes_on(device, saved), graph_scale, left_bytes),
+        host_own_bytes=int(scale * bytes_on(HOST, own)),
+        host_graph_bytes=int(graph_scale * bytes_on(HOST, saved)),
+        node_bytes=int(nodes * NODE_BYTES),
+        shapes=frozenset(storage.shape for storage in own),
+        hidden_bytes=int(scale * sum(s.hidden_bytes for s in own if s.device == device)),
+        addresses=addresses_on(device, own + saved),
+        are_tensors=all(_below_element(_path(storage.owner, storage.keeper), prefixes) == "" for storage in own),
+        is_of_exceptions=is_of_exceptions,
+        is_exact=is_exact,
+    )
+
+
+def _scaled(found_bytes: int, scale: float, left_bytes: int) -> int:
+    """An estimate from what was found; the rest of it can only be among the `left_bytes` that have no owner."""
+    return found_bytes + min(int((scale - 1) * found_bytes), left_bytes)
+
+
+def split(storages: Iterable[Storage], prefixes: tuple[str, ...]) -> tuple[list[Storage], list[Storage]]:
+    """The storages of tensors below these names, and those that are kept by the graphs of such tensors."""
+    own, saved = [], []
+    for storage in storages:
+        if _path(storage.kept_by, storage.keeper).startswith(prefixes):
+            saved.append(storage)
+        elif _path(storage.owner, storage.keeper).startswith(prefixes):
+            own.append(storage)
+    return own, saved
+
+
+def _path(name: OwnerName, keeper: Keeper) -> str:
+    """The name by which a variable leads to a tensor; it is that of the exception for a local that one keeps."""
+    return name.path if keeper is Keeper.NONE else name.holder
+
+
+def _key(path: str, prefixes: tuple[str, ...]) -> str:
+    return _split_element(path, prefixes)[0]
+
+
+def _below_element(path: str, prefixes: tuple[str, ...]) -> str:
+    """The way from an element to a tensor: "" if the element is one."""
+    return _split_element(path, prefixes)[2]
+
+
+def _split_element(path: str, prefixes: tuple[str, ...]) -> tuple[str, str, str]:
+    start = next(len(prefix) for prefix in prefixes if path.startswith(prefix))
+    return path[start:].partition("]")
+
+
+def bytes_on(device: int, storages: Iterable[Storage]) -> int:
+    return sum(storage.size_bytes for storage in storages if storage.device == device)
+
+
+def addresses_on(device: int, storages: Iterable[Storage]) -> tuple[int, ...]:
+    on_device = (storage for storage in storages if storage.device == device)
+    return tuple(storage.address for storage in sorted(on_device, key=lambda storage: -storage.size_bytes))
+
+
+_LITERALS = frozenset("'\"(-0123456789")
+"""How the keys of elements begin that name one element; a key that is only the name of its type names all."""
+
+
+_NO_INVENTORY = Inventory((), "", is_of_one_moment=False, is_complete=False)
+
+
+def inventory_of(look: Seen) -> Inventory:
+    return look.inventory or _NO_INVENTORY

@@ -11,17 +11,22 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from gputui.explain.advice.leaks.growing import GrowingVariable, Kept
-from gputui.explain.advice.leaks.thresholds import GROWTH_BYTES, GROWTH_TENSORS, LOOKS, LOOKS_OF_VARIABLES, NODE_BYTES
-from gputui.explain.advice.situation import Seen, category_bytes
-from gputui.model.attached.owners import NOBODY, OwnerName
+from gputui.explain.advice.leaks.growing import (
+    GrowingVariable,
+    Kept,
+    addresses_on,
+    bytes_on,
+    inventory_of,
+    kept_by,
+    split,
+)
+from gputui.explain.advice.leaks.thresholds import GROWTH_BYTES, GROWTH_TENSORS, LOOKS, LOOKS_OF_VARIABLES
+from gputui.explain.advice.situation import Seen
+from gputui.model.attached.owners import NOBODY
 from gputui.model.attached.tensors import (
     COMES_AND_GOES,
-    HOST,
-    NAMELESS,
     Category,
     Container,
-    Inventory,
     Keeper,
     Storage,
 )
@@ -43,11 +48,11 @@ def growing_variables(looks: Sequence[Seen], device: int, *, has_host: bool) -> 
 
 def in_one_look(look: Seen, name: str, device: int) -> GrowingVariable | None:
     """What the variable of this name keeps in a look, which alone does not tell whether it grows."""
-    container = next((found for found in _inventory(look).containers if found.name == name), None)
+    container = next((found for found in inventory_of(look).containers if found.name == name), None)
     if container is not None:
         return _growing_container([(look, container)], device)
-    here = [storage for storage in _inventory(look).storages if storage.device == device]
-    own, saved = _split(here, (f"{name}[",))
+    here = [storage for storage in inventory_of(look).storages if storage.device == device]
+    own, saved = split(here, (f"{name}[",))
     by_itself = [storage for storage in here if storage.keeper is Keeper.NONE]
     saved += [storage for storage in by_itself if storage.kept_by.path == name]
     own += [s for s in by_itself if s.owner.path == name and s.kept_by.path != name]
@@ -56,7 +61,7 @@ def in_one_look(look: Seen, name: str, device: int) -> GrowingVariable | None:
 
 def _together(growing: list[GrowingVariable], looks: Sequence[Seen], device: int) -> list[GrowingVariable]:
     """These, where several are in one container, as that one: a dictionary of lists that all get longer."""
-    for outer in _inventory(looks[-1]).containers if len(growing) > 1 else ():
+    for outer in inventory_of(looks[-1]).containers if len(growing) > 1 else ():
         inside = [v for v in growing if v.container is not None and v.name.startswith(f"{outer.name}[")]
         if "[" in outer.name or len(inside) < 2:
             continue
@@ -82,7 +87,7 @@ def _filling_containers(looks: Sequence[Seen], device: int, growing: Collection[
     if len(looks) < LOOKS_OF_VARIABLES:
         return []
     filling = []
-    for container in _inventory(looks[-1]).containers:
+    for container in inventory_of(looks[-1]).containers:
         if "[" in container.name or any(name.startswith(container.name) for name in growing):
             continue
         if _bytes_below(looks[-1], container.name, device) < GROWTH_BYTES:
@@ -98,12 +103,10 @@ def _filling_containers(looks: Sequence[Seen], device: int, growing: Collection[
 
 def _bytes_below(look: Seen, name: str, device: int) -> int:
     """What is on a device in the elements of the container of this name."""
-    own, saved = _split(_inventory(look).storages, (f"{name}[",))
-    return _bytes_on(device, own + saved)
+    own, saved = split(inventory_of(look).storages, (f"{name}[",))
+    return bytes_on(device, own + saved)
 
 
-_LITERALS = frozenset("'\"(-0123456789")
-"""How the keys of elements begin that name one element; a key that is only the name of its type names all."""
 _Run = list[tuple[Seen, Container]]
 """The looks since a container last became shorter, each with the container."""
 
@@ -112,7 +115,7 @@ def _growing_containers(looks: Sequence[Seen]) -> list[_Run]:
     by_ident: dict[int, _Run] = defaultdict(list)
     by_name: dict[str, _Run] = defaultdict(list)
     for look in looks:
-        for container in _inventory(look).containers:
+        for container in inventory_of(look).containers:
             by_ident[container.ident].append((look, container))
             by_name[container.name].append((look, container))
     runs = [_since_shortest(run) for run in by_ident.values()]
@@ -147,7 +150,7 @@ def _growing_container(run: _Run, device: int) -> GrowingVariable:
     (first, before), (last, now) = run[0], run[-1]
     names = {container.name for _, container in run}
     graphs = round(now.elements * now.graphs / now.read) if now.read else 0
-    kept = _kept(last, names, device, now, graphs)
+    kept = kept_by(last, names, device, now, graphs)
     share = (now.elements - before.elements) / now.elements
     is_on_device = kept.device_bytes >= min(GROWTH_BYTES, kept.freed_on_host_bytes)
     grown = kept.device_bytes if is_on_device else kept.freed_on_host_bytes
@@ -165,91 +168,16 @@ def _growing_container(run: _Run, device: int) -> GrowingVariable:
     )
 
 
-def _kept(look: Seen, names: Collection[str], device: int, container: Container, graphs: int) -> Kept:
-    """What the elements of the container with these names keep."""
-    prefixes = tuple(f"{name}[" for name in names)
-    own, saved = _split(_inventory(look).storages, prefixes)
-    graph_keys = {_key(_path(storage.kept_by, storage.keeper), prefixes) for storage in saved}
-    keys = graph_keys | {_key(_path(storage.owner, storage.keeper), prefixes) for storage in own}
-    is_of_exceptions = any(storage.keeper is not Keeper.NONE for storage in own + saved)
-    is_whole = _inventory(look).is_complete and not is_of_exceptions  # of exceptions, even complete looks read a part
-    is_exact = is_whole or (len(keys) >= container.elements and len(graph_keys) >= graphs)
-    can_scale = not is_exact and all(key[:1] in _LITERALS for key in keys)
-    scale = max(1.0, container.elements / len(keys)) if keys and can_scale else 1.0
-    graph_scale = max(1.0, graphs / len(graph_keys)) if graph_keys and can_scale else 1.0
-    nodes = container.nodes / container.walked * graphs if container.walked else 0
-    left_bytes = sum(category_bytes(look.layout, category) for category in NAMELESS)
-    own_bytes = _scaled(_bytes_on(device, own), scale, left_bytes)
-    left_bytes -= own_bytes - _bytes_on(device, own)
-    return Kept(
-        own_bytes=own_bytes,
-        graph_bytes=_scaled(_bytes_on(device, saved), graph_scale, left_bytes),
-        host_own_bytes=int(scale * _bytes_on(HOST, own)),
-        host_graph_bytes=int(graph_scale * _bytes_on(HOST, saved)),
-        node_bytes=int(nodes * NODE_BYTES),
-        shapes=frozenset(storage.shape for storage in own),
-        hidden_bytes=int(scale * sum(s.hidden_bytes for s in own if s.device == device)),
-        addresses=_addresses(device, own + saved),
-        are_tensors=all(_below_element(_path(storage.owner, storage.keeper), prefixes) == "" for storage in own),
-        is_of_exceptions=is_of_exceptions,
-        is_exact=is_exact,
-    )
-
-
-def _scaled(found_bytes: int, scale: float, left_bytes: int) -> int:
-    """An estimate from what was found; the rest of it can only be among the `left_bytes` that have no owner."""
-    return found_bytes + min(int((scale - 1) * found_bytes), left_bytes)
-
-
-def _split(storages: Iterable[Storage], prefixes: tuple[str, ...]) -> tuple[list[Storage], list[Storage]]:
-    """The storages of tensors below these names, and those that are kept by the graphs of such tensors."""
-    own, saved = [], []
-    for storage in storages:
-        if _path(storage.kept_by, storage.keeper).startswith(prefixes):
-            saved.append(storage)
-        elif _path(storage.owner, storage.keeper).startswith(prefixes):
-            own.append(storage)
-    return own, saved
-
-
-def _path(name: OwnerName, keeper: Keeper) -> str:
-    """The name by which a variable leads to a tensor; it is that of the exception for a local that one keeps."""
-    return name.path if keeper is Keeper.NONE else name.holder
-
-
-def _key(path: str, prefixes: tuple[str, ...]) -> str:
-    return _split_element(path, prefixes)[0]
-
-
-def _below_element(path: str, prefixes: tuple[str, ...]) -> str:
-    """The way from an element to a tensor: "" if the element is one."""
-    return _split_element(path, prefixes)[2]
-
-
-def _split_element(path: str, prefixes: tuple[str, ...]) -> tuple[str, str, str]:
-    start = next(len(prefix) for prefix in prefixes if path.startswith(prefix))
-    return path[start:].partition("]")
-
-
-def _bytes_on(device: int, storages: Iterable[Storage]) -> int:
-    return sum(storage.size_bytes for storage in storages if storage.device == device)
-
-
-def _addresses(device: int, storages: Iterable[Storage]) -> tuple[int, ...]:
-    on_device = (storage for storage in storages if storage.device == device)
-    return tuple(storage.address for storage in sorted(on_device, key=lambda storage: -storage.size_bytes))
-
-
 def _single_variables(looks: Sequence[Seen], device: int) -> list[GrowingVariable]:
     """A tensor that is made longer and longer, a sum whose graph keeps every step, a tree or chain of objects."""
     if len(looks) < LOOKS_OF_VARIABLES:
         return []
-    newest = _by_variable(_inventory(looks[-1]).storages, device)
-    large = {name for name, storages in newest.items() if _bytes_on(device, storages) >= GROWTH_BYTES}
-    by_variable = [_by_variable(_inventory(look).storages, device) for look in looks] if large else []
+    newest = _by_variable(inventory_of(looks[-1]).storages, device)
+    large = {name for name, storages in newest.items() if bytes_on(device, storages) >= GROWTH_BYTES}
+    by_variable = [_by_variable(inventory_of(look).storages, device) for look in looks] if large else []
     growing = []
     for name in large:
-        sizes = [_bytes_on(device, storages.get(name, ())) for storages in by_variable]
+        sizes = [bytes_on(device, storages.get(name, ())) for storages in by_variable]
         rising = _rising(looks, sizes)
         if len(rising) >= max(LOOKS_OF_VARIABLES, len(looks) // 2):
             first, last = rising[0], rising[-1]
@@ -264,11 +192,11 @@ def suspected_variables(looks: Sequence[Seen], device: int) -> list[GrowingVaria
 
     A large graph is rarely walked as a whole, so that a look may find less of it than the one before.
     """
-    by_variable = [_by_variable(_inventory(look).storages, device) for look in looks]
+    by_variable = [_by_variable(inventory_of(look).storages, device) for look in looks]
     third = len(looks) // 3
     suspects = []
     for name in by_variable[-1] if len(looks) >= LOOKS else ():
-        sizes = [_bytes_on(device, storages.get(name, ())) for storages in by_variable]
+        sizes = [bytes_on(device, storages.get(name, ())) for storages in by_variable]
         if sizes[-1] - sizes[0] >= GROWTH_BYTES and min(sizes[-third:]) > max(sizes[:third]):
             storages = by_variable[-1][name]
             suspects.append(_growing_variable(name, sizes[-1] - sizes[0], storages, (looks[0], looks[-1]), device))
@@ -301,11 +229,11 @@ def _growing_variable(
         first=looks[0],
         last=looks[1],
         kept=Kept(
-            own_bytes=_bytes_on(device, own),
-            graph_bytes=_bytes_on(device, saved),
+            own_bytes=bytes_on(device, own),
+            graph_bytes=bytes_on(device, saved),
             shapes=frozenset(storage.shape for storage in own),
             hidden_bytes=sum(s.hidden_bytes for s in own),
-            addresses=_addresses(device, storages),
+            addresses=addresses_on(device, storages),
             is_exact=looks[1].is_complete,
         ),
         grown_bytes=grown_bytes,
@@ -331,10 +259,3 @@ def _linked(path: str) -> str:
     """Of a tensor in a tree or chain of objects, the tree or chain."""
     first, below, _ = path.partition(BELOW)
     return f"{first}{below}"
-
-
-_NO_INVENTORY = Inventory((), "", is_of_one_moment=False, is_complete=False)
-
-
-def _inventory(look: Seen) -> Inventory:
-    return look.inventory or _NO_INVENTORY

@@ -12,18 +12,17 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import compress, islice, repeat
 from operator import is_, not_
-from typing import Any, NamedTuple
+from typing import Any
 
 from gputui.probe.objects import plain
 from gputui.probe.objects.handles import Handle, handle_of, objects_of
-from gputui.probe.objects.kinds import SEQUENCES, TypeClassifier
+from gputui.probe.objects.kinds import TypeClassifier
 from gputui.probe.objects.torch_types import AnyObject
 from gputui.probe.pace.meter import Meter
-from gputui.probe.search.variables import NamedValue
+from gputui.probe.search.rests import CONTAINERS
 
 CONTAINERS_BETWEEN = 3
 """So many containers may lie between two of the objects: its namespace, a dictionary of children, a list in that."""
-CONTAINERS = frozenset(map(id, (dict, *SEQUENCES)))
 SAMPLE = 32
 """If so many elements of a container are of no interest, the others are taken to be like them."""
 ELEMENTS_AT_MOST = 4096
@@ -52,13 +51,6 @@ class Place:
         """There was no time for these, which were visited."""
         self.passed.difference_update(map(id, objects))
         self.left.update(dict.fromkeys(map(handle_of, objects)))
-
-
-class Linked(NamedTuple):
-    """A tree or chain: its first object, and those of its objects at which a search has stopped."""
-
-    first: NamedValue
-    starts: list[Any]
 
 
 class Links:
