@@ -51,12 +51,14 @@ UNCOLLECTED = """
     print("ready", flush=True)
     while not is_over():
         rows[0].numel()
+        time.sleep(0.001)
     found = gc.isenabled(), gc.get_threshold() == thresholds, gc.garbage
 """
 PLAIN = """
     print("ready", flush=True)
     while not is_over():
         rows[0].numel()
+        time.sleep(0.001)
     found = 0
 """
 PROGRAMS = {
