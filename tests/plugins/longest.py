@@ -14,7 +14,6 @@ LONGEST = {
     "attach/test_replaced_threads.py": {"test_looks_at_a_program_of_gevents"},
     "attach/test_sick_cells.py": {"test_the_answer_between_cells_names_the_holder_and_its_remedy_makes_the_finding_go"},
     "attach/test_weight_copies.py": {"test_a_copy_of_the_weights_is_one_finding_with_its_remedy"},
-    "blackbox/test_history.py": {"test_a_setting_that_would_have_fitted_is_found_in_the_black_box"},
     "blackbox/test_lifecycle.py": {
         "test_every_rank_of_torchrun_can_be_attached_to_keeps_its_error_and_names_the_file",
     },
@@ -22,7 +21,6 @@ LONGEST = {
         "test_the_plugin_of_pytest_fails_with_what_holds_the_peak",
         "test_the_plugin_of_pytest_can_measure_on_a_gpu",
     },
-    "explain/answer/test_verdict.py": {"test_in_every_moment_of_a_recorded_leak_the_parts_add_up_to_the_counters"},
     "faults/test_faults.py": {"test_a_fault_is_a_sentence_and_a_signal_ends_it_without_words"},
     "fleet/test_nodes.py": {"test_a_driver_there_that_hangs_is_a_finding_of_that_node"},
     "inject/test_unprepared_training.py": {
