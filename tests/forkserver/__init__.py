@@ -115,7 +115,7 @@ class Forked:
         stdout: IO[bytes] | None = None,
         terminal: str = "",
     ) -> None:
-        early = tuple((name, env[name]) for name in READ_BY_THE_LOADER if name in env)
+        early = tuple((name, env[name]) for name in READ_BY_THE_LOADER if env.get(name))
         self._server = _server(python, modules, early)
         stdin, write = os.pipe()
         read, own_stdout = os.pipe()
