@@ -20,6 +20,7 @@ import json
 import os
 import select
 import socket
+import struct
 import sys
 import types
 from contextlib import suppress
@@ -38,10 +39,10 @@ def program_to_run() -> types.CodeType:
         while request is None:
             ready = select.select([listening, *connections], [], [], None if connections else COMES_WITHIN_S)[0]
             if listening in ready:
-                connections.append(listening.accept()[0])
+                connections += accepted(listening)
             elif ready:
                 request, descriptors = served(ready[0], connections)
-            if not connections:
+            if not connections and listening not in ready:
                 os._exit(0)
     for connection in connections:
         connection.close()
@@ -51,15 +52,29 @@ def program_to_run() -> types.CodeType:
     return become(**request)
 
 
+def accepted(listening: socket.socket) -> list[socket.socket]:
+    """The next connection, unless it is another user's, who could have programs run as this one."""
+    connection = listening.accept()[0]
+    _pid, user, _group = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    if user == os.geteuid():
+        return [connection]
+    connection.close()
+    return []
+
+
 def served(connection: socket.socket, connections: list[socket.socket]) -> tuple[dict | None, array.array[int]]:
     """Answer what has come, and return it in the child that becomes a program, with its descriptors."""
-    data, descriptors = received(connection)
+    data, descriptors = b"", array.array("i")
+    with suppress(ConnectionResetError):  # a worker was killed before it read its last answer
+        data, descriptors = received(connection)
     request = json.loads(data) if data else {}
     if not data:
         connections.remove(connection)
         connection.close()
     elif "wait" in request:
-        connection.send(json.dumps({"status": os.waitpid(request["wait"], 0)[1]}).encode())
+        status = os.waitpid(request["wait"], 0)[1]
+        with suppress(BrokenPipeError):
+            connection.send(json.dumps({"status": status}).encode())
     elif os.fork() == 0:
         os.setsid()
         connection.send(json.dumps({"pid": os.getpid()}).encode())
