@@ -23,7 +23,6 @@ import select
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
@@ -57,7 +56,7 @@ class ForkServer:
                 self._control.connect(address)
             except ConnectionRefusedError:  # the other worker has not come to listen, or the process has just ended
                 self._control.close()
-                time.sleep(0.01)
+                os.sched_yield()
             else:
                 break
         atexit.register(self._control.close)
