@@ -26,7 +26,8 @@ from pathlib import Path
 
 from gputui.sources.probe import listing
 from gputui.sources.probe.client import ProbeClient, ProbeError
-from tests.torches import REPOSITORY, fake_cuda, torch_pythons
+from tests.forkserver import Forked
+from tests.torches import FORKED_AFTER, REPOSITORY, fake_cuda, torch_pythons
 
 RANK = Path(__file__).parent / "programs" / "rank.py"
 SAMPLE_S = 5.0
@@ -61,23 +62,25 @@ def descriptors(pid: int) -> int:
 class Rank:
     """A rank and its viewers."""
 
-    process: subprocess.Popen[str]
+    process: subprocess.Popen[bytes] | Forked
     path: str
     viewers: list[ProbeClient] = field(default_factory=list)
 
     def end(self) -> None:
         """Kill it and close its viewers."""
         self.process.kill()
-        self.process.communicate()
+        self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
         for viewer in self.viewers:
             viewer.close()
 
 
 class Soak:
-    """A job of `ranks` processes; every choice comes from the seed."""
+    """A job of `ranks` processes; every choice comes from the seed. `is_forked` saves the start of each rank."""
 
-    def __init__(self, python: str, folder: Path, ranks: int, seed: int) -> None:
-        self._command = [python, "-W", "ignore", str(RANK)]
+    def __init__(self, python: str, folder: Path, ranks: int, seed: int, *, is_forked: bool = False) -> None:
+        self._python, self._is_forked = python, is_forked
         self._environment = {
             **os.environ,
             **fake_cuda(python, folder),
@@ -86,7 +89,7 @@ class Soak:
             "WORLD_SIZE": str(ranks),
         }
         self._choose = random.Random(seed)
-        self._errors = (folder / "stderr").open("w+")
+        self._errors = (folder / "stderr").open("wb+")
         self.ranks = [self._start(number) for number in range(ranks)]
         self.samples: list[Sample] = []
         self.counts: dict[str, int] = {}
@@ -128,7 +131,7 @@ class Soak:
         """What went wrong: sentences, and whatever the ranks wrote to standard error."""
         ended = [rank.process.returncode for rank in self.ranks if rank.process.poll() is not None]
         self._errors.seek(0)
-        written = self._errors.read()
+        written = self._errors.read().decode(errors="replace")
         return [f"A rank ended by itself, with {status}." for status in ended] + ([written] if written else [])
 
     def end(self) -> None:
@@ -139,11 +142,16 @@ class Soak:
 
     def _start(self, number: int) -> Rank:
         environment = {**self._environment, "RANK": str(number)}
-        process = subprocess.Popen(
-            self._command, env=environment, stdout=subprocess.PIPE, stderr=self._errors, text=True
-        )
+        process: subprocess.Popen[bytes] | Forked
+        if self._is_forked:
+            process = Forked(
+                self._python, [str(RANK)], FORKED_AFTER, env=environment, cwd=REPOSITORY, stderr=self._errors
+            )
+        else:
+            command = [self._python, "-W", "ignore", str(RANK)]
+            process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=self._errors)
         assert process.stdout is not None
-        return Rank(process, process.stdout.readline().strip())
+        return Rank(process, process.stdout.readline().decode().strip())
 
     def _arrive(self, rank: Rank) -> None:
         if len(rank.viewers) < VIEWERS_AT_MOST:

@@ -13,7 +13,7 @@ import pytest
 from tests import torches
 from tests.fakegpu.lab import Lab, build
 
-PLUGINS = ("left_out", "night", "no_skips", "quick", "rewriting", "surroundings", "waiting", "workers")
+PLUGINS = ("left_out", "longest", "night", "no_skips", "quick", "rewriting", "surroundings", "waiting", "workers")
 pytest_plugins = [f"tests.plugins.{name}" for name in PLUGINS]
 
 ROOT = Path(__file__).resolve().parent.parent

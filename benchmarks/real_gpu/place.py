@@ -90,7 +90,7 @@ class Place:
         variables = self.with_probe(**self.bound(kernel_us), PYTHONPATH=":".join(paths))
         command = ["setpriv", "--pdeathsig", "KILL", self.python, "-W", "ignore", *words]
         process: subprocess.Popen[bytes] | Forked
-        if self.is_forked and not has_probe:
+        if self.is_forked:
             process = self._forked(words, variables)
         else:
             process = subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, cwd=self.folder)

@@ -18,6 +18,7 @@ from gputui.sources.probe.client import ProbeClient
 from tests import hanging
 from tests.forkserver import Forked
 from tests.hanging import HANGS_S
+from tests.scale import sized
 from tests.torches import FORKED_AFTER, REPOSITORY
 
 PACKAGE = REPOSITORY / "gputui"
@@ -26,6 +27,13 @@ LIMIT_S = HANGS_S
 
 DRIVEN = {"PYTHONPATH": f"{REPOSITORY / 'tests' / 'attach' / 'driven'}:{REPOSITORY}"}
 """Variables of a program whose looks a test drives: see the file in that folder."""
+
+PASSED_OVER = sized(
+    "import ctypes, gc, sys; gc.freeze(); calls, one = ctypes.pythonapi, ctypes.py_object(sys); "
+    "calls.PyObject_GC_UnTrack(one); calls.PyObject_GC_Track(one)",
+    "",
+)
+"""A line for a program that cannot be forked: looks pass over the objects of its imports, as in forked ones."""
 
 
 def wait_until(condition: Callable[[], object], what: str) -> None:

@@ -58,7 +58,7 @@ PROGRAM = """
 
 
 def test_kernels_of_a_stream_follow_each_other_and_those_of_others_run_beside_them(cuda_python: Python) -> None:
-    child = cuda_python.start(PROGRAM, FAKEGPU_KERNEL_US="20000")
+    child = cuda_python.fork(PROGRAM, FAKEGPU_KERNEL_US="20000")
     times = json.loads(child.expect("times"))
     assert times["add"] >= 10 * 20
     assert times["multiply"] >= 20

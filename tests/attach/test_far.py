@@ -195,7 +195,7 @@ def test_ranks_of_a_job_on_two_machines_stand_beside_each_other(
 ) -> None:
     with running_node(tmp_path / "beta", name="beta") as beta:
         variables = reaching(tmp_path, [alpha.folder / "config", beta.folder / "config"])
-        ranks = [torch_python.start(TRAINING + ASLEEP, RANK=str(rank), WORLD_SIZE="2") for rank in range(2)]
+        ranks = [torch_python.fork(TRAINING + ASLEEP, RANK=str(rank), WORLD_SIZE="2") for rank in range(2)]
         for rank in ranks:
             rank.expect("ready")
         words = [f"{node}:{rank.pid}" for node, rank in zip((NODE, "beta"), ranks, strict=True)]

@@ -9,16 +9,16 @@ from collections.abc import Callable
 import pytest
 
 from gputui.sources.probe import listing, loading
-from tests.attach.children import Child, Python
+from tests.attach.children import PASSED_OVER, Child, Python
 from tests.scale import some
 
-GEVENT = """
-    {before}
+GEVENT = f"""
+    {{before}}
     from gevent import monkey
     monkey.patch_all()
-    {after}
+    {{after}}
     import os, gevent, torch
-
+    {PASSED_OVER}
     steps = [0] * 4
 
     def work(number):

@@ -8,31 +8,45 @@ from pathlib import Path
 import pytest
 
 from gputui.commands.forecast import whatif
+from gputui.commands.reach.run import PRELOAD
 from gputui.explain.whatif.advice import DEFAULT_EXPANDABLE
 from gputui.explain.whatif.cases import Known, answer, unchanged
 from gputui.explain.whatif.replay.recorded import recorded_of
 from gputui.model.attached.target import ActionName, Recorder
 from gputui.model.attached.trace import OUT_OF_MEMORY
 from gputui.units import MIB
-from tests.attach.children import Python
+from tests.attach.children import Child, Python
 from tests.blackbox.conftest import PROGRAMS, Failed, ended
+from tests.torches import REPOSITORY
 
 RUN = [sys.executable, "-m", "gputui", "run", "--black-box", "kept"]
 STUCK = str(PROGRAMS / "stuck.py")
 LINE = next(number for number, line in enumerate(Path(STUCK).read_text().splitlines(), 1) if "# fails here" in line)
 
 
-def fail(python: Python, *words: str, history: bool = True, **variables: str) -> Failed:
-    """The program of this file, under `gputui run`."""
-    command = [*RUN, *(["--memory-history"] if history else []), python.path, STUCK, *words]
-    return ended(python.run(command, **variables), python.folder / "kept")
+def fail(python: Python, *words: str, history: bool = True) -> Failed:
+    """The program of this file, with what `gputui run` sets."""
+    return ended(forked(python, *words, history=history), python.folder / "kept")
+
+
+def forked(python: Python, *words: str, history: bool = True) -> Child:
+    """The program of this file, while it runs."""
+    variables = {"PYTHONPATH": f"{PRELOAD}:{REPOSITORY}", "GPUTUI_BLACK_BOX": str(python.folder / "kept")}
+    if history:
+        variables["GPUTUI_MEMORY_HISTORY"] = "1"
+    return python.fork(Path(STUCK), *words, **variables)
+
+
+def fail_in_a_run(python: Python, *words: str) -> Failed:
+    """The program of this file, under `gputui run --memory-history`."""
+    return ended(python.run([*RUN, "--memory-history", python.path, STUCK, *words]), python.folder / "kept")
 
 
 @pytest.mark.every_torch
 def test_a_setting_that_would_have_fitted_is_found_in_the_black_box(
     cuda_python: Python, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    failed = fail(cuda_python)
+    failed = fail_in_a_run(cuda_python)
     assert failed.status == 1
     (trace,) = failed.box.moment.traces
     assert trace.actions.rstrip(bytes([7]))[-1] == OUT_OF_MEMORY
@@ -48,8 +62,8 @@ def test_a_setting_that_would_have_fitted_is_found_in_the_black_box(
     assert capsys.readouterr().out.startswith(
         "expandable_segments:True would have made room for the request that failed (exact).\n"
     )
-    again = fail(cuda_python, history=False, PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
-    assert (again.status, again.output) == (0, "fits\n")
+    again = cuda_python.fork(Path(STUCK), GPUTUI_PROBE="0", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
+    assert (again.expect("fits"), again.ended()) == ("", 0)
 
 
 @pytest.mark.every_torch
@@ -75,15 +89,14 @@ def test_without_a_history_there_is_no_trace(cuda_python: Python) -> None:
 @pytest.mark.every_torch
 @pytest.mark.parametrize("when", ["", "early"])
 def test_the_programs_own_history_takes_the_place_of_ours(cuda_python: Python, when: str) -> None:
-    box = fail(cuda_python, "short", when).box
+    box = (fail_in_a_run if when else fail)(cuda_python, "short", when).box
     (trace,) = box.moment.traces
     assert len(trace) <= 30
 
 
 @pytest.mark.every_torch
 def test_viewers_leave_the_history_of_a_black_box_on(cuda_python: Python) -> None:
-    command = [*RUN, "--memory-history", cuda_python.path, STUCK, "", "wait"]
-    child = cuda_python.run(command)
+    child = forked(cuda_python, "", "wait")
     child.expect("waiting")
     with child.attach() as client:
         assert client.statistics().history is Recorder.PROBE

@@ -10,7 +10,7 @@ import pytest
 from gputui.probe.black_box.observer import NOTHING_TO_START_WITH
 from gputui.sources.files.black_box import read
 from gputui.sources.probe import listing
-from tests.attach.children import Child, Python, wait_until, words_of_gputui
+from tests.attach.children import PASSED_OVER, Child, Python, wait_until, words_of_gputui
 from tests.attach.command import attach
 from tests.blackbox.checks import LAST_LINE, check_sums
 from tests.blackbox.conftest import PROGRAMS, ended
@@ -20,6 +20,7 @@ FAIL = "x = torch.empty(1 << 40, device='cuda')"
 
 RANK = f"""
 import os, time, torch
+{PASSED_OVER}
 print(f"rank {{os.environ['RANK']}}\\n", end="", flush=True)  # in one write: both ranks print to one pipe
 launcher = os.getppid()
 while not os.path.exists("done") and os.getppid() == launcher:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import pytest
 
@@ -14,6 +14,7 @@ from gputui.cli import main
 from gputui.explain.check.baseline import Baseline, baseline_text
 from tests import torches
 from tests.check.conftest import PROGRAMS
+from tests.forkserver import Forked
 from tests.hanging import HANGS_S
 
 PROJECT = """[[tool.gputui.check]]
@@ -123,10 +124,15 @@ def run_tests(project: Path, torch_path: str, *words: str) -> str:
     (project / "test_memory.py").write_text(TESTS)
     plugin = ["-p", "no:gputui", "-p", "gputui.pytest_plugin", "-p", "no:cacheprovider"]  # installed or not
     variables = {**os.environ, "PYTHONPATH": str(torches.REPOSITORY), **torches.fake_cuda(torch_path, project)}
-    command = [torch_path, "-W", "ignore", "-m", "pytest", "-q", "--rootdir", str(project), *plugin, *words]
-    return subprocess.run(
-        [*command, "test_memory.py"], env=variables, check=False, capture_output=True, text=True, timeout=HANGS_S
-    ).stdout
+    (project / "started.py").write_text("import sys, pytest\nsys.exit(pytest.main(sys.argv[1:]))\n")
+    command = ["started.py", "-q", "--rootdir", str(project), *plugin, *words, "test_memory.py"]
+    with TemporaryFile() as output, TemporaryFile() as errors:
+        pytest_run = Forked(
+            torch_path, command, torches.FORKED_AFTER, env=variables, cwd=project, stdout=output, stderr=errors
+        )
+        pytest_run.wait(HANGS_S)
+        output.seek(0)
+        return output.read().decode()
 
 
 def test_the_plugin_of_pytest_fails_with_what_holds_the_peak(project, torch_path):

@@ -24,9 +24,11 @@ import signal
 import socket
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import IO
+from zlib import crc32
 
 PROCESS = Path(__file__).parent / "process.py"
 COMMAND = Path(__file__).parent / "command_line.py"
@@ -35,38 +37,61 @@ REPOSITORY = Path(__file__).resolve().parent.parent.parent
 ENVIRONMENT_BYTES = 1 << 16
 """The largest environment of a program: it overwrites that of the forking process."""
 READ_BY_THE_LOADER = ("LD_LIBRARY_PATH", "LD_PRELOAD")
+RUN = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
+"""The same in all of pytest-xdist's workers: they share each forking process, as its imports take long."""
 
 
 class ForkServer:
-    """An interpreter that has imported `modules` and forks programs; it ends with this process."""
+    """An interpreter that has imported `modules` and forks programs; it ends with the last process that uses it."""
 
     def __init__(self, python: str, modules: tuple[str, ...], variables: Mapping[str, str]) -> None:
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        own = {"GPUTUI_PROBE": "0", "PYTHONPATH": "", "FAKEGPU_STATE": "/nowhere", "OMP_NUM_THREADS": "1"}
-        if any(name.startswith("gputui.") for name in modules):
-            own["PYTHONPATH"] = str(REPOSITORY)
-        room = {"ROOM": " " * ENVIRONMENT_BYTES}
-        with theirs:
-            self._process = subprocess.Popen(
-                [python, "-W", "ignore", str(PROCESS), str(theirs.fileno()), *modules],
-                env={**os.environ, **variables, **own, **room},
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-        atexit.register(self._end)
+        asked = json.dumps([python, modules, sorted(variables.items())])
+        address = f"\0gputui-tests-{RUN}-{crc32(asked.encode()):x}"
+        while True:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
+                if is_first(listening, address):
+                    start(listening, python, modules, variables)
+            self._control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            try:
+                self._control.connect(address)
+            except ConnectionRefusedError:  # the other worker has not come to listen, or the process has just ended
+                self._control.close()
+                os.sched_yield()
+            else:
+                break
+        atexit.register(self._control.close)
 
     def ask(self, request: Mapping[str, object], descriptors: tuple[int, ...] = ()) -> dict[str, int]:
         """Send a request and return the answer to it."""
         socket.send_fds(self._control, [json.dumps(request).encode()], descriptors)
         answer = self._control.recv(1 << 16)
-        assert answer, f"the forking process has ended with {self._process.wait()}"
+        assert answer, "the forking process has ended"
         message: dict[str, int] = json.loads(answer)
         return message
 
-    def _end(self) -> None:
-        self._control.close()
-        self._process.wait()
+
+def is_first(listening: socket.socket, address: str) -> bool:
+    """Listen there, unless somebody does."""
+    with suppress(OSError):
+        listening.bind(address)
+        listening.listen(64)
+        return True
+    return False
+
+
+def start(listening: socket.socket, python: str, modules: tuple[str, ...], variables: Mapping[str, str]) -> None:
+    """Start a forking process that takes connections from `listening`."""
+    own = {"GPUTUI_PROBE": "0", "PYTHONPATH": "", "FAKEGPU_STATE": "/nowhere", "OMP_NUM_THREADS": "1"}
+    if any(name.startswith("gputui.") for name in modules):
+        own["PYTHONPATH"] = str(REPOSITORY)
+    room = {"ROOM": " " * ENVIRONMENT_BYTES}
+    subprocess.Popen(
+        [python, "-W", "ignore", str(PROCESS), str(listening.fileno()), *modules],
+        env={**os.environ, **variables, **own, **room},
+        pass_fds=[listening.fileno()],
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+    )
 
 
 @lru_cache
@@ -89,7 +114,7 @@ class Forked:
         stdout: IO[bytes] | None = None,
         terminal: str = "",
     ) -> None:
-        early = tuple((name, env[name]) for name in READ_BY_THE_LOADER if name in env)
+        early = tuple((name, env[name]) for name in READ_BY_THE_LOADER if env.get(name))
         self._server = _server(python, modules, early)
         stdin, write = os.pipe()
         read, own_stdout = os.pipe()

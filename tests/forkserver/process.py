@@ -1,10 +1,10 @@
 """The forking process of `tests.forkserver`, started once for many programs:  process.py SOCKET MODULE...
 
-It imports the modules, then forks a child for each program requested on the socket. A request is the JSON of
-`{"fork": [SCRIPT, ARGUMENT...], "environment": {}, "folder": "", "terminal": ""}`, sent with the descriptors of
-standard input, output and error, in whose place a terminal comes, if one is named; the child answers `{"pid": PID}`
-and becomes the program. `{"wait": PID}` is answered with `{"status": STATUS}` after that child has ended. This process
-ends when the socket is closed.
+It imports the modules, then forks a child for each program requested on a connection to the socket, which listens. A
+request is the JSON of `{"fork": [SCRIPT, ARGUMENT...], "environment": {}, "folder": "", "terminal": ""}`, sent with the
+descriptors of standard input, output and error, in whose place a terminal comes, if one is named; the child answers
+`{"pid": PID}` and becomes the program. `{"wait": PID}` is answered with `{"status": STATUS}` after that child has
+ended. This process ends when the last connection is closed.
 
 In daily use, the programs' collections of garbage and scans pass over the 370,000 objects that PyTorch makes when it is
 imported: in a forked process each page that they touch is copied.
@@ -18,34 +18,70 @@ import gc
 import importlib
 import json
 import os
+import select
 import socket
+import struct
 import sys
 import types
 from contextlib import suppress
 from pathlib import Path
 
+COMES_WITHIN_S = 60.0
+"""Who starts this process connects at once; if nobody has come by then, nobody will."""
+
 
 def program_to_run() -> types.CodeType:
-    """Serve until the socket is closed; return only in a child, once it looks like a program that has just started."""
-    with socket.socket(fileno=int(sys.argv[1])) as control:
+    """Serve until the last connection is closed; return only in a child that looks like a program just started."""
+    connections: list[socket.socket] = []
+    request, descriptors = None, array.array("i")
+    with socket.socket(fileno=int(sys.argv[1])) as listening:
         import_modules()
-        while True:
-            data, descriptors = received(control)
-            if not data:
+        while request is None:
+            ready = select.select([listening, *connections], [], [], None if connections else COMES_WITHIN_S)[0]
+            if listening in ready:
+                connections += accepted(listening)
+            elif ready:
+                request, descriptors = served(ready[0], connections)
+            if not connections and listening not in ready:
                 os._exit(0)
-            request = json.loads(data)
-            if "wait" in request:
-                control.send(json.dumps({"status": os.waitpid(request["wait"], 0)[1]}).encode())
-            elif os.fork() == 0:
-                os.setsid()
-                control.send(json.dumps({"pid": os.getpid()}).encode())
-                break
-            for descriptor in descriptors:
-                os.close(descriptor)
+    for connection in connections:
+        connection.close()
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
         os.close(descriptor)
     return become(**request)
+
+
+def accepted(listening: socket.socket) -> list[socket.socket]:
+    """The next connection, unless it is another user's, who could have programs run as this one."""
+    connection = listening.accept()[0]
+    _pid, user, _group = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    if user == os.geteuid():
+        return [connection]
+    connection.close()
+    return []
+
+
+def served(connection: socket.socket, connections: list[socket.socket]) -> tuple[dict | None, array.array[int]]:
+    """Answer what has come, and return it in the child that becomes a program, with its descriptors."""
+    data, descriptors = b"", array.array("i")
+    with suppress(ConnectionResetError):  # a worker was killed before it read its last answer
+        data, descriptors = received(connection)
+    request = json.loads(data) if data else {}
+    if not data:
+        connections.remove(connection)
+        connection.close()
+    elif "wait" in request:
+        status = os.waitpid(request["wait"], 0)[1]
+        with suppress(BrokenPipeError):
+            connection.send(json.dumps({"status": status}).encode())
+    elif os.fork() == 0:
+        os.setsid()
+        connection.send(json.dumps({"pid": os.getpid()}).encode())
+        return request, descriptors
+    for descriptor in descriptors:
+        os.close(descriptor)
+    return None, descriptors
 
 
 def import_modules() -> None:

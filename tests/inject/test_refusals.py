@@ -109,7 +109,7 @@ def test_a_launcher_is_refused_with_the_command_for_its_workers(torch_python: Py
 
 def test_a_launcher_with_pytorch_is_refused_while_its_ranks_run(torch_python: Python) -> None:
     """As torchrun: it imports PyTorch, and trains nothing."""
-    launcher = torch_python.start(
+    launcher = torch_python.fork(
         """
         import os, subprocess, sys, torch
         worker = "import torch; print('ready', flush=True); input()"

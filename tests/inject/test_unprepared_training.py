@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.attach.children import Python
+from tests.attach.children import PASSED_OVER, Python
 from tests.attach.command import attach
 from tests.attach.small_training import FOR_EVER, TRAINING
 
-RANK = """
+RANK = f"""
 import os, time, torch
-print(f"rank {os.environ['RANK']}\\n", end="", flush=True)  # in one write: both ranks print to one pipe
+{PASSED_OVER}
+print(f"rank {{os.environ['RANK']}}\\n", end="", flush=True)  # in one write: both ranks print to one pipe
 launcher = os.getppid()
 while not os.path.exists("done") and os.getppid() == launcher:
     time.sleep(0.01)

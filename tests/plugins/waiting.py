@@ -33,7 +33,7 @@ def words(ids, processes):
         return ""
     where = "1 process" if processes == 1 else f"{processes} processes"
     said = f"{len(ids)} tests in {where}: about {max(1, round(seconds / 60))} minutes on two idle cores."
-    first = " Libraries of fake GPUs are compiled first, and PyTorch is imported in each process."
+    first = " Libraries of fake GPUs are compiled first, and PyTorch is imported."
     return said + first if WITH_PYTORCH & set(folders) else said
 
 

@@ -31,7 +31,7 @@ def test_no_exception_at_a_line_of_the_probe_reaches_the_program(
 ) -> None:
     folders = {"XDG_RUNTIME_DIR": str(tmp_path), "GPUTUI_BLACK_BOX": str(tmp_path / "kept")}
     words = (entry, str(first), str(stride))
-    report = run_program("raising.py", *words, is_forked=False, GPUTUI_PROBE="1", **folders)
+    report = run_program("raising.py", *words, GPUTUI_PROBE="1", **folders)
     record_property("count", f"{report['lines']} lines")
     assert report["faults"] == []
     assert report["lines"] > LINES_AT_LEAST // stride

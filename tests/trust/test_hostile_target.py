@@ -28,6 +28,7 @@ from gputui.sources.probe import client as viewer
 from gputui.sources.probe.client import ProbeClient, ProbeError
 from gputui.sources.probe.feed import TargetFeed
 from tests.attach.children import LIMIT_S, Child, Python, wait_until
+from tests.attach.command import gputui
 from tests.attach.small_training import TRAINING
 from tests.attach.wire import frame
 from tests.hanging import NOT_WITHIN_S, POLL_S
@@ -181,17 +182,19 @@ def hostile(torch_python: Python) -> Child:
 
 def printed(python: Python, *words: str, lines: int = 0) -> str:
     """The stdout and stderr of a command, which is terminated after `lines` lines, if that is not 0."""
+    variables = {**python.environment, "LD_PRELOAD": "", "GPUTUI_PROBE": "0"}
+    if not lines:
+        return "".join(gputui(*words, environment=variables)[1:])
     process = subprocess.Popen(
         [sys.executable, "-m", "gputui", *words],
-        env={**python.environment, "LD_PRELOAD": "", "GPUTUI_PROBE": "0"},
+        env=variables,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         bufsize=0,  # readline must leave nothing in a buffer that communicate() would miss
     )
     assert process.stdout is not None
     first = b"".join(process.stdout.readline() for _ in range(lines))
-    if lines:
-        process.terminate()
+    process.terminate()
     return (first + process.communicate(timeout=LIMIT_S)[0]).decode()
 
 

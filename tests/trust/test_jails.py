@@ -36,7 +36,7 @@ os.write(1, b"end\\n")
 
 @pytest.mark.parametrize("when", ["attached before", "attached after"])
 def test_a_main_thread_in_a_jail_is_asked_for_nothing(torch_python: Python, when: str) -> None:
-    child = torch_python.start(PROGRAM.format(jail=jail("no handlers of signals, by death")))
+    child = torch_python.fork(PROGRAM.format(jail=jail("no handlers of signals, by death")))
     child.expect("ready")
     client = child.attach() if when == "attached before" else None
     child.say("go")

@@ -9,12 +9,13 @@ from itertools import product
 import pytest
 
 from gputui.sources.probe import listing, loading
-from tests.attach.children import Child, Python
+from tests.attach.children import PASSED_OVER, Child, Python
 from tests.scale import some
 
-BEGIN = """
-    {first}
+BEGIN = f"""
+    {{first}}
     import gc, os, sys, threading, time, torch
+    {PASSED_OVER}
 
     rows = [torch.empty(1000, device="cuda") for _ in range(10)]
 
@@ -51,12 +52,14 @@ UNCOLLECTED = """
     print("ready", flush=True)
     while not is_over():
         rows[0].numel()
+        time.sleep(0.001)
     found = gc.isenabled(), gc.get_threshold() == thresholds, gc.garbage
 """
 PLAIN = """
     print("ready", flush=True)
     while not is_over():
         rows[0].numel()
+        time.sleep(0.001)
     found = 0
 """
 PROGRAMS = {

@@ -11,7 +11,7 @@ import pytest
 
 from gputui.model.attached.target import Look, Mark, Statistics
 from gputui.sources.probe.client import ProbeClient
-from tests.attach.children import DRIVEN, LIMIT_S, Child, Python, wait_until
+from tests.attach.children import DRIVEN, LIMIT_S, PASSED_OVER, Child, Python, wait_until
 from tests.attach.small_training import TRAINING as SMALL_TRAINING
 from tests.scale import scaled, sized
 
@@ -19,9 +19,12 @@ TENTH_OF_DEFAULT_S = 0.1
 ROUNDS = scaled(3, 6)
 """Of steps, in each phase of the training run: the looks differ in three of them."""
 
-TRAINING = """
+TRAINING = (
+    f"""
     import gputui.probe, hashlib, json, os, random, sys, torch
-
+    {PASSED_OVER}
+"""
+    """
     torch.manual_seed(1)
     random.seed(1)
     torch.set_num_threads(1)
@@ -91,6 +94,7 @@ TRAINING = """
     print("tasks", len(os.listdir("/proc/self/task")) - (gputui.probe.status()[0] == "/"), flush=True)
     raise SystemExit(3)
 """
+)
 
 
 class Viewer:

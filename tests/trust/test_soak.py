@@ -18,7 +18,7 @@ GROWN_KIB = 16 * 1024
 @pytest.mark.long
 def test_a_short_soak(torch_path: str, tmp_path: Path, sockets: Path, record_property) -> None:
     record_property("count", f"{ACTIONS} actions")
-    soak = Soak(torch_path, tmp_path, ranks=2, seed=3)
+    soak = Soak(torch_path, tmp_path, ranks=2, seed=3, is_forked=True)
     try:
         pids = [rank.process.pid for rank in soak.ranks]
         alone = [descriptors(pid) for pid in pids]

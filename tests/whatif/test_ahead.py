@@ -17,7 +17,10 @@ from gputui.explain.whatif.cases import AS_WRITTEN, Case, Known, answer
 from gputui.model.attached.trace import Rehearsal
 from gputui.sources.rehearsal import Surroundings, rehearsal_of, rehearse
 from gputui.units import MIB
+from tests.check.conftest import forked
 from tests.whatif.conftest import PROGRAMS, WORKSPACE
+
+__all__ = ["forked"]
 
 TOLERANCE = 0.1
 
@@ -97,7 +100,7 @@ def test_a_python_without_torch_is_said(tmp_path):
         rehearse("ahead:gpt", surroundings=Surroundings(str(python)))
 
 
-def test_the_command_prints_the_document(capsys, monkeypatch, torch_path):
+def test_the_command_prints_the_document(forked, capsys, monkeypatch, torch_path):
     monkeypatch.chdir(PROGRAMS)
     words = ["--model", "ahead:evaluation", "--python", torch_path, "--batch", "16:32", "--device-memory", "1GiB"]
     assert main(["whatif", *words, "--json"]) == 0

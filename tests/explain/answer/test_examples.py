@@ -8,7 +8,7 @@ import pytest
 
 from gputui.explain.advice.held.holders import device_holders, holders_of
 from gputui.explain.answer.answers import Answer, Answers
-from gputui.explain.memory.parts import OUTER, TENSORS_SINCE, parts_of
+from gputui.explain.memory.parts import OUTER, TENSORS_SINCE, drawn, parts_of
 from gputui.model.attached.moment import DeviceMoment, TargetMoment
 from gputui.model.attached.timeline import Timeline
 from gputui.model.weight import Weight
@@ -46,11 +46,12 @@ def wrong_sums(moment: TargetMoment, device: DeviceMoment) -> list[str]:
     """The screens whose rows do not add up to the counters of the same moment."""
     counters = device.statistics
     parts = parts_of(device)
-    inside = sum(part.bytes for part in parts if part.key not in OUTER)
+    inside, on_bar = (sum(part.bytes for part in shown if part.key not in OUTER) for shown in (parts, drawn(parts)))
     held = sum(part.bytes for part in parts if part.key == "outside") + counters.reserved_bytes
     of_look = holders_of(device.layout, moment.containers) if device.layout else ()
     sums = {
         "memory": (inside, counters.reserved_bytes),
+        "bar of memory": (on_bar, counters.reserved_bytes),
         "why": (sum(holder.bytes for holder in device_holders(device, of_look)), held),
     }
     if device.layout is not None:

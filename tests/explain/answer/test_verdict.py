@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +10,6 @@ from gputui.explain.advice.leaks.counters import growth_of, rate_words, time_lef
 from gputui.explain.answer.answers import Answers
 from gputui.explain.answer.steady import LEAVES_AFTER, Standings, after
 from gputui.explain.answer.verdict import look_holders, verdict
-from gputui.explain.memory.parts import OUTER, drawn, parts_of
 from gputui.explain.owners.not_yet import not_yet_words
 from gputui.model.attached.analysis import Finding
 from gputui.model.attached.moment import TargetMoment
@@ -20,9 +18,6 @@ from gputui.model.attached.tensors import Category, Container, Keeper
 from gputui.model.attached.timeline import Timeline
 from gputui.model.reading import Problem, ProblemKind
 from gputui.model.weight import Weight
-from gputui.sources.files.recording import shipped
-from gputui.sources.files.recording.reader import Recording
-from gputui.sources.files.recording.story import Story
 from gputui.units import GIB, MIB
 from tests.explain.maps import segment
 from tests.explain.moments import Tensor, moment, row
@@ -276,17 +271,6 @@ def test_an_answer_stays_the_same_when_it_is_asked_for_again():
     answer = answers.at(seen, seen.devices[0], timeline)
     assert [f.kind for f in answer.findings][:1] == ["leak"]
     assert Answers().at(seen, seen.devices[0], timeline).verdict == answer.verdict
-
-
-def test_in_every_moment_of_a_recorded_leak_the_parts_add_up_to_the_counters():
-    moments = 0
-    for seen in Story(Recording(Path(shipped.SHIPPED))).moments():
-        for device in seen.devices:
-            for parts in (parts_of(device), drawn(parts_of(device))):
-                inside = sum(part.bytes for part in parts if part.key not in OUTER)
-                assert inside == device.statistics.reserved_bytes
-            moments += bool(device.statistics.reserved_bytes)
-    assert moments > 100
 
 
 def test_a_program_that_stands_still_for_long_is_said_to():
