@@ -18,6 +18,11 @@ CACHES = [
     "pool.k_buffer[3]",
     "manager.batch_processor.cache.cache_tensor",
     "self.past_kv[0]",
+    "self.cache['k']",
+    "cache[3]['value']",
+    "self.cache[3].k",
+    "sessions['ana'].caches[0].keys",
+    "past[3][1]",
 ]
 OTHERS = [
     "model.layers.0.key.weight",
@@ -28,6 +33,10 @@ OTHERS = [
     "dataset.cache_tensor",
     "encoder.layers[0].weight",
     "kv",
+    "cache['x']",
+    "cache.valid",
+    "past[3]",
+    "past[3][2]",
 ]
 
 

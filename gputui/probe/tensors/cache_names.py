@@ -11,9 +11,11 @@ _KEYS_AND_VALUES = re.compile(
     r"(?:\w+_)?(?:key|value|k|v|kv)_?(?:states_)?caches?(?:_pool|_tensors?)?|"
     r"caches?_(?:keys?|values?|k|v|kv)|cached_(?:keys?|values?|k|v|kv)|"
     r"(?:k|v|kv)_(?:buffers?|pools?)"
-    r")\b|\.layers\[\d+\]\.(?:keys|values)\b|\bcache\.cache_tensor\b"
+    r")\b|\.layers\[\d+\]\.(?:keys|values)\b|\bcache\.cache_tensor\b|"
+    r"\bcaches?(?:\[[^\[\]]{0,64}\]){0,3}(?:\.(?:keys?|values?|k|v)\b|\[['\"](?:keys?|values?|k|v)['\"]\])|"
+    r"\bpast\[\d+\]\[[01]\]"
 )
-_PARTS = "cache", "key", "kv", "k_", "v_", "].values"
+_PARTS = "cache", "key", "kv", "k_", "v_", "].values", "past["
 """Each of those names has one of these parts."""
 AT_MOST = 8192
 """So many names with such a part are read in one look."""
