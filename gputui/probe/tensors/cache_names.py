@@ -12,7 +12,7 @@ _KEYS_AND_VALUES = re.compile(
     r"caches?_(?:keys?|values?|k|v|kv)|cached_(?:keys?|values?|k|v|kv)|"
     r"(?:k|v|kv)_(?:buffers?|pools?)"
     r")\b|\.layers\[\d+\]\.(?:keys|values)\b|\bcache\.cache_tensor\b|"
-    r"\bcaches?(?:\[[^\[\]]{0,64}\]){0,3}(?:\.(?:keys?|values?|k|v)\b|\[['\"](?:keys?|values?|k|v)['\"]\])|"
+    r"\bcaches?(?:\[[^\[\]]{0,64}\]){0,3}(?:\.(?:keys|values|k|v)\b|\[['\"](?:keys|values|k|v)['\"]\])|"
     r"\bpast\[\d+\]\[[01]\]"
 )
 _PARTS = "cache", "key", "kv", "k_", "v_", "].values", "past["
