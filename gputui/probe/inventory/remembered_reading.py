@@ -42,13 +42,14 @@ class RememberedReading:
         self._attributes = attributes
         self._records = RecordReader(classifier, attributes)
         self._keepers: list[RememberedContainer] = []
+        self._linked: list[LinkedTensors] = []
         self._searched: set[int] = set()
         """The ids of the containers that are searched like any other."""
 
     @property
-    def known(self) -> list[ContainerTensors]:
-        """What looks have found in them."""
-        return [keeper.tensors for keeper in self._keepers]
+    def known(self) -> list[ContainerTensors | LinkedTensors]:
+        """What looks have found in them, and in the trees and chains that this look has come to."""
+        return [*(keeper.tensors for keeper in self._keepers), *self._linked]
 
     @property
     def idents(self) -> set[int]:
@@ -167,10 +168,13 @@ class RememberedReading:
         """Record what these trees and chains have, as far as there is time."""
         for one, known in linked:
             for objects, found in self._below(one, known.place, meter):
-                known.note(found.tensors, self._entries(one.first, found, ledger, others))
+                entries = self._entries(one.first, found, ledger, others)
                 if others.is_cut:
                     known.place.put_back(objects)
+                else:
+                    known.note(found.tensors, entries)
             known.end_look()
+            self._linked.append(known)
 
     def _below(self, linked: Linked, place: Place, meter: Meter) -> Iterator[tuple[list[Any], Found]]:
         """The objects of a tree or chain, some at a time, with their tensors: see `Links.below`."""

@@ -154,7 +154,7 @@ class InventoryRun:
                 *self._memory.buckets.known_sizes(self._torch, self._memory.trees.wrappers),
             ],
             "by_address": self._ledger.entries,
-            "known": [*self._reading.known, *self._memory.linked.values()],
+            "known": self._reading.known,
             "graph": self._saved.graph(),
             "by_operation": self._saved.unnamed,
             "containers": self._containers,

@@ -24,6 +24,8 @@ Named = Tuple[List[str], List[Tensor]]
 """Tensors, and a name for each."""
 TENSORS_AT_ONCE = 256
 """So many tensors are read between two questions whether there is time left."""
+LINKED_AT_MOST = 100_000
+"""So many tensors of a tree or chain are known of one pass, also where it never comes to its end."""
 BEHIND_AT_MOST = 8
 """After so many looks in turn without time for what is new, nothing waits for it any more."""
 
@@ -178,6 +180,6 @@ class LinkedTensors:
         self._now.note(tensors, entries)
 
     def end_look(self) -> None:
-        """If a pass has come to its end, forget what only the one before has found."""
-        if self.is_read:
+        """If a pass has come to its end, or has found too much, forget what only the one before has found."""
+        if self.is_read or len(self._now.references) > LINKED_AT_MOST:
             self._last, self._now = self._now, Pass()

@@ -1,6 +1,7 @@
-"""What a search learns for the next one: which objects lead to nothing, and how far it got in a large container.
+"""What a search learns on its way: which objects lead to nothing, how far it got in a large container, and which objects
+make up trees and chains that lead farther than it goes.
 
-That is kept as numbers; optimizers are kept by weak references.
+What the next search needs is kept as numbers; optimizers are kept by weak references.
 """
 
 from __future__ import annotations
