@@ -1,5 +1,5 @@
-"""What a search learns on its way: which objects lead to nothing, how far it got in a large container, and which objects
-make up trees and chains that lead farther than it goes.
+"""What a search learns on its way: which objects lead to nothing, how far it got in a large container, and which
+objects make up trees and chains that lead farther than it goes.
 
 What the next search needs is kept as numbers; optimizers are kept by weak references.
 """
