@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import selectors
+import select
 import signal
 import subprocess
 import textwrap
@@ -113,25 +113,35 @@ class Child:
         return client
 
     def ended(self) -> int:
-        """Wait for the program to end and return its exit status."""
+        """Wait for the program to end, kill what it has left running, and return its exit status."""
+        if self.process.returncode is None:
+            handle = os.pidfd_open(self.pid)
+            is_over = select.select([handle], [], [], LIMIT_S)[0]
+            os.close(handle)
+            assert is_over, f"the program has not ended\n{self.errors}"
+            self._kill_group()
         return self.process.wait(LIMIT_S)
 
     def end(self) -> None:
         """Kill the program's process group, and close its streams."""
-        with suppress(ProcessLookupError):
-            os.killpg(self.pid, signal.SIGKILL)
+        if self.process.returncode is None:
+            self._kill_group()
         for stream in (self.process.stdin, self.process.stdout):
             assert stream is not None
             stream.close()
         self.process.wait(LIMIT_S)
 
+    def _kill_group(self) -> None:
+        """Kill the program and its children, before its end is asked for: after that its PID may be another's."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+
     def _read(self, start: str) -> None:
         assert self.process.stdout is not None
-        with selectors.DefaultSelector() as selector:
-            selector.register(self.process.stdout, selectors.EVENT_READ)
-            ready = selector.select(HANGS_S)
-        data = os.read(self.process.stdout.fileno(), 65536) if ready else b""
-        assert data, f"no line {start!r} before the end of the output\n{self.errors}"
+        is_ready = select.select([self.process.stdout], [], [], HANGS_S)[0]
+        assert is_ready, f"the program hangs before a line {start!r}\n{self.errors}"
+        data = os.read(self.process.stdout.fileno(), 65536)
+        assert data, f"no line {start!r}, and exit status {self.ended()}\n{self.errors}"
         self._text += data.decode(errors="replace")
 
 

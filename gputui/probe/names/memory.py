@@ -117,7 +117,7 @@ class Memory:
         A storage counts as unchanged if a live block of its address has the size that was requested for it. What an
         exception kept is added to every inventory: after the next exception, a reference cycle may keep it unseen. Only
         an inventory that has all else tells that no variable leads to it. It keeps its name where a look had time for
-        the graph alone, which knows an operation.
+        the graph alone, which knows an operation, or for the tensor alone.
         """
         collections = inventory.pop("collections", [])
         found = inventory["by_address"]
@@ -126,8 +126,9 @@ class Memory:
         lost = {storage["address"]: {**storage, **keeper} for storage in self._of_exceptions}
         earlier = {**self._read_before(inventory), **lost}
         by_operation = inventory.pop("by_operation", set())
-        for address in by_operation & lost.keys() & found.keys() if not inventory["is_complete"] else ():
-            if lost[address]["size_bytes"] == found[address]["size_bytes"]:
+        for address in lost.keys() & found.keys() if not inventory["is_complete"] else ():
+            has_no_name = address in by_operation or _is_loose(found[address])
+            if has_no_name and lost[address]["size_bytes"] == found[address]["size_bytes"]:
                 found[address].update({field: lost[address][field] for field in ("owner", "keeper")})
         if described_map is None:
             self.entries = {**earlier, **found} if len(earlier) < ENTRIES_AT_MOST else found

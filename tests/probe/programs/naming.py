@@ -620,6 +620,28 @@ def a_result_without_a_variable_is_found_among_young_objects():
 
 
 @check
+def what_a_lost_exception_keeps_has_its_name_in_a_scan_that_leaves_something_out():
+    def fail():
+        hidden = zeros(184, 4)
+        raise ValueError(hidden.shape)
+
+    try:
+        fail()
+    except ValueError as error:
+        error.itself, kept = error, [error]
+    memory = Memory()
+    for method in ("walk", "scan"):
+        cut = Meter(60)
+        cut.leave_out()
+        found = take_inventory(torch, method, cut, memory)
+        memory.complete(found, None)
+        (storage,) = [storage for storage in found["storages"] if storage["shape"] == [184, 4]]
+        assert (storage["owner"][0], storage["keeper"]) == ("hidden", "exception")
+        kept.clear()
+    gc.collect()
+
+
+@check
 def a_map_with_a_stop_of_its_own_completes_the_inventory_before_it():
     reader, first, last = TorchReader(), empty_look([]), empty_look([])
     held = torch.ones(183, 4, device=DEVICE)
