@@ -52,7 +52,7 @@ PARTS = {
     "masks": PartFacts("attention masks", "masks", "M", "other"),
     "graphs": PartFacts("CUDA graphs (private pools)", "CUDA graphs", "v", "private"),
     "buffers": PartFacts("the engine's other buffers", "other buffers", "X", "other"),
-    "unnamed": PartFacts("without a name so far", "no name so far", "U", "unattributed"),
+    "unnamed": PartFacts("not named yet", "not named yet", "U", "unattributed"),
     "cached": PartFacts("free in PyTorch's cache", "PyTorch's cache", "c", "cached"),
     "outside": PartFacts("outside PyTorch (CUDA context, libraries)", "outside PyTorch", "x", "outside"),
     "others": PartFacts("other processes", "other processes", "#", "others"),

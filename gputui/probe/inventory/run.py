@@ -178,12 +178,14 @@ class InventoryRun:
         meter = self._meter.part(SEARCH_SHARE)
         memory = self._memory
         self._search.leave_out(self._keepers.holders())
-        tasks = suspended.stacks_of_tasks()
-        first = {ident: tasks.pop(ident) for ident in list(tasks)[:AT_ONCE]}
+        tasks, in_crowds = suspended.stacks_of_tasks()
+        first = {ident: tasks.pop(ident) for ident in [ident for ident in tasks if ident not in in_crowds][:AT_ONCE]}
         frames = self._all_frames([stack() for stack in first.values()])
         self._namespaces = [*engine_reader.namespaces(), *self._keepers.variables(frames)]
         self._read_remembered()
         self._search.search(self._namespaces, meter)
+        for ident in in_crowds & self._search.seen.keys():
+            del tasks[ident]
         others = {**{ident: frames.copy for ident, frames in self._threads.others.items()}, **tasks}
         meter = self._meter.part(KEPT_SHARE) if meter.is_over else meter
         self._namespaces += memory.other_threads.search(self._search, others, self._keepers.cells, meter)

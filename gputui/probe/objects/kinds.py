@@ -18,7 +18,6 @@ from gputui.probe.objects.torch_types import AnyObject, Torch
 # What a value is. An atom holds nothing of interest; a saved tensor is autograd's own wrapper of one.
 ATOM, TENSOR, MODULE, EXCEPTION, GENERATOR, OPTIMIZER, SEQUENCE, MAPPING, FUNCTION, SAVED, OPAQUE, OBJECT = range(12)
 SEQUENCES = (list, tuple, set, frozenset, deque)
-GENERATORS = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 ATOMS = (
     *(str, bytes, bytearray, int, float, complex, type(None), type(Ellipsis), range, slice, type),
     *(types.ModuleType, types.BuiltinFunctionType, types.CodeType, types.FrameType, types.GetSetDescriptorType),
@@ -118,7 +117,7 @@ def _table(torch: Torch) -> list[tuple[int, tuple[type, ...]]]:
         (MAPPING, (dict,)),
         (SEQUENCE, SEQUENCES),
         (FUNCTION, (types.FunctionType, types.MethodType, functools.partial)),
-        (GENERATOR, GENERATORS),
+        (GENERATOR, opaque.GENERATORS),
         (OPAQUE, opaque.types()),
         (OBJECT, (types.SimpleNamespace,)),
         (ATOM, ATOMS),

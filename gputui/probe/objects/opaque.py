@@ -1,4 +1,5 @@
-"""What objects of C hold that show no attributes: results of `lru_cache`, iterators, mapping proxies, thread-locals.
+"""What objects of C hold that show no attributes: results of `lru_cache`, iterators, mapping proxies, thread-locals,
+asyncio's tasks, and generators and coroutines between two turns.
 
 The garbage collector tells what they refer to; none of the program's code is run.
 """
@@ -10,16 +11,26 @@ import gc
 import itertools
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
-from types import CodeType, FunctionType, MappingProxyType
+from itertools import chain
+from types import (
+    AsyncGeneratorType,
+    CodeType,
+    CoroutineType,
+    FrameType,
+    FunctionType,
+    GeneratorType,
+    MappingProxyType,
+)
 from typing import Any
 
 from gputui.probe.objects import plain
+from gputui.probe.objects.frame_variables import variables_of
 from gputui.probe.objects.torch_types import AnyObject
 
 LRU_CACHE = type(functools.lru_cache(maxsize=None)(len))
-_ITERATORS = (
+_ITERATORS: tuple[type, ...] = (
     *(
         type(iter([])),
         type(iter(())),
@@ -32,13 +43,19 @@ _ITERATORS = (
     *(cls for cls in vars(itertools).values() if isinstance(cls, type)),
 )
 _OF_ASYNCIO = "Task", "Future"
+_PARTS_OF_ASYNCIO = "_coro", "_result", "_exception"
+"""What tasks and futures hold of the program's; reading it marks nothing as read."""
+GENERATORS = (GeneratorType, CoroutineType, AsyncGeneratorType)
+AWAITED_AT_MOST = 32
+"""How many coroutines of one task, each of which waits for the next."""
+_PREFIXES = dict(zip(GENERATORS, ("gi", "cr", "ag")))
+_AWAITED = dict(zip(GENERATORS, ("gi_yieldfrom", "cr_await", "ag_await")))
+"""The attribute that has what one of these waits for."""
 
 
 def types() -> tuple[type, ...]:
     """The types of these objects."""
-    asyncio = sys.modules.get("_asyncio")
-    of_asyncio = [vars(asyncio)[name] for name in _OF_ASYNCIO if name in vars(asyncio)] if asyncio else []
-    return (LRU_CACHE, MappingProxyType, ContextVar, threading.local, *_ITERATORS, *of_asyncio)
+    return (LRU_CACHE, MappingProxyType, ContextVar, threading.local, *_ITERATORS, *_of_asyncio())
 
 
 def contents(value: AnyObject) -> list[tuple[str, Any]]:
@@ -50,6 +67,8 @@ def contents(value: AnyObject) -> list[tuple[str, Any]]:
         return [("", ContextVar.get(value, None))]
     if issubclass(cls, threading.local):
         return list(_of_threads(value))
+    for base in filter(functools.partial(issubclass, cls), _of_asyncio()):
+        return [("", vars(base)[name].__get__(value)) for name in _PARTS_OF_ASYNCIO if name in vars(base)]
     return [("", held) for held in gc.get_referents(value)]
 
 
@@ -75,6 +94,12 @@ def has_links(cache: dict[Any, Any]) -> bool:
     return any(plain.type_name(link) == "_lru_list_elem" for link in itertools.islice(dict.values(cache), 1))
 
 
+def _of_asyncio() -> list[type]:
+    """The classes of tasks and futures, if the program has imported asyncio."""
+    module = sys.modules.get("_asyncio")
+    return [vars(module)[name] for name in _OF_ASYNCIO if name in vars(module)] if module else []
+
+
 def _results(function: AnyObject) -> list[tuple[str, Any]]:
     """The results that a cache with a `maxsize` keeps, the oldest first."""
     keys = set(map(id, dict.keys(cache_of(function))))
@@ -88,3 +113,33 @@ def _of_threads(value: AnyObject) -> Iterable[tuple[str, Any]]:
     by_thread = (held for held in gc.get_referents(value) if type(held) is dict)
     for attributes in (own for held in by_thread for own in list(held.values()) if type(own) is dict):
         yield from ((f".{name}", held) for name, held in list(attributes.items()) if type(name) is str)
+
+
+def is_generator(value: AnyObject) -> bool:
+    """Whether a value is one of these, running or not."""
+    return plain.is_one_of(type(value), GENERATORS)
+
+
+def frame_of(value: AnyObject) -> FrameType | None:
+    """The frame of a coroutine or generator; None if it has ended."""
+    frame: FrameType | None = getattr(value, f"{_PREFIXES[type(value)]}_frame")
+    return frame
+
+
+def frames_of(value: AnyObject) -> Iterator[FrameType]:
+    """The frames of a generator that does not run, and of those that it waits for."""
+    for _ in range(AWAITED_AT_MOST):
+        if not is_generator(value):
+            return
+        frame = frame_of(value)
+        if frame is None or getattr(value, f"{_PREFIXES[type(value)]}_running"):
+            return
+        yield frame
+        value = getattr(value, _AWAITED[type(value)])
+
+
+def variables_in(values: list[Any]) -> list[list[tuple[str, Any]]]:
+    """The variables of all frames of each of these generators."""
+    frames = [list(frames_of(value)) for value in values]
+    variables = iter(variables_of(list(chain.from_iterable(frames))))
+    return [[item for _ in own for item in next(variables).items()] for own in frames]

@@ -11,9 +11,18 @@ from itertools import chain, compress, islice, repeat
 from operator import is_
 from typing import Any, NamedTuple
 
-from gputui.probe.objects import plain
+from gputui.probe.objects import opaque, plain
 from gputui.probe.objects.attributes import AttributeReader
-from gputui.probe.objects.kinds import MAPPING, OBJECT, SEQUENCE, SEQUENCES, TENSOR, TypeClassifier
+from gputui.probe.objects.kinds import (
+    GENERATOR,
+    MAPPING,
+    OBJECT,
+    OPAQUE,
+    SEQUENCE,
+    SEQUENCES,
+    TENSOR,
+    TypeClassifier,
+)
 from gputui.probe.objects.torch_types import AnyObject
 from gputui.probe.pace.meter import Meter
 
@@ -31,7 +40,7 @@ LEVELS = 3
 """How deep a record is read: `batches[3][1].fields['image']` is at the third level."""
 TYPES_AT_MOST = 8
 """How many types the records of one container may have."""
-HOLDERS = frozenset((SEQUENCE, MAPPING, OBJECT))
+HOLDERS = frozenset((SEQUENCE, MAPPING, OBJECT, OPAQUE, GENERATOR))
 """The kinds of records."""
 UNREADABLE = (RuntimeError, AttributeError, TypeError)
 """What is raised for a container that changes meanwhile, and for an object still being made."""
@@ -197,7 +206,20 @@ def _sequences(records: list[Any]) -> _Fields:
     return _Fields(sizes, keys, list(chain.from_iterable(rows)), "[{}]".format)
 
 
-_COLUMNS = {MAPPING: _mappings, SEQUENCE: _sequences}
+def _opaque(records: list[Any]) -> _Fields:
+    return _rows(list(map(opaque.contents, records)), str)
+
+
+def _generators(records: list[Any]) -> _Fields:
+    return _rows(opaque.variables_in(records), _attribute)
+
+
+def _rows(rows: list[list[tuple[str, Any]]], text_of: Callable[[Any], str]) -> _Fields:
+    items = list(chain.from_iterable(rows))
+    return _Fields(list(map(len, rows)), [key for key, _ in items], [value for _, value in items], text_of)
+
+
+_COLUMNS = {MAPPING: _mappings, SEQUENCE: _sequences, OPAQUE: _opaque, GENERATOR: _generators}
 
 
 def _base(sequence: AnyObject) -> AnyObject:

@@ -18,6 +18,7 @@ from gputui.probe.objects.attributes import AttributeReader
 from gputui.probe.objects.functions import FunctionFilter
 from gputui.probe.objects.kinds import (
     EXCEPTION,
+    GENERATOR,
     MAPPING,
     MODULE,
     OPTIMIZER,
@@ -232,7 +233,7 @@ class VariableSearch:
             if id(value) in seen:
                 self._come_again(value, kind, holder, trail)
                 continue
-            is_find = kind <= OPTIMIZER
+            is_find = kind <= OPTIMIZER and (kind != GENERATOR or "[" not in named.name)
             size = 0 if is_find else size_of(value, kind)
             is_too_deep = not is_find and beyond >= 0 and not self._leads_deeper(value, size, holder, trail, beyond)
             if is_too_deep or (not is_find and self._is_resting(value, size)):
@@ -246,7 +247,7 @@ class VariableSearch:
                 continue
             if is_find:
                 self._take(named, kind, holder, trail)
-            if kind >= OPTIMIZER:
+            if not is_find or kind == OPTIMIZER:
                 place = trail.add(named, holder, size)
                 yield self._inside(named, kind, size, meter, trail), place
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import gc
 import sys
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from types import FrameType, FunctionType, MethodType, ModuleType
+from itertools import compress
+from types import CodeType, CoroutineType, FrameType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from gputui.probe.objects import plain, stacks
 from gputui.probe.objects.frame_variables import variables
-from gputui.probe.objects.kinds import GENERATORS
+from gputui.probe.objects.opaque import AWAITED_AT_MOST, frame_of, frames_of, is_generator
 from gputui.probe.objects.stacks import Namespace
 from gputui.probe.objects.torch_types import AnyObject
 
@@ -21,19 +23,16 @@ if TYPE_CHECKING:
     from gputui.probe.pace.meter import Meter
     from gputui.probe.search.search import VariableSearch
 
+CROWD = 32
+"""So many tasks of one function are no variables of the program, but elements of a container."""
 READ_AT_MOST = 64
 """How many generators a look reads that no task waits for."""
 KNOWN_AT_MOST = 256
-_PREFIXES = dict(zip(GENERATORS, ("gi", "cr", "ag")))
-_AWAITED = dict(zip(GENERATORS, ("gi_yieldfrom", "cr_await", "ag_await")))
-"""The attribute that has what one of these waits for."""
 _EXITS = ("__exit__", "__aexit__")
 _AWAITABLES = frozenset({"async_generator_asend", "async_generator_athrow", "coroutine_wrapper"})
 """Python's own types, which show only to the garbage collector what they wait for."""
 FRAMES_AT_MOST = 64
 """Of those that a debugger shows."""
-AWAITED_AT_MOST = 32
-"""How many coroutines of one task, each of which waits for the next."""
 
 
 class Suspended:
@@ -72,15 +71,21 @@ class Suspended:
             self._known[id(value)] = weakref.ref(value)
 
 
-def stacks_of_tasks() -> dict[int, Callable[[], list[FrameType]]]:
-    """What reads the stack of each of asyncio's tasks, by the task's id, as those of threads are."""
+def stacks_of_tasks() -> tuple[dict[int, Callable[[], list[FrameType]]], set[int]]:
+    """What reads the stack of each of asyncio's tasks, by the task's id, as those of threads are.
+
+    Beside it, the ids of tasks in crowds that run one function: a container of the program most likely holds them.
+    """
     tasks = sorted(_tasks(), key=id)  # the first are the same in each look
-    return {id(task): partial(_stack_of, task) for task in tasks}
+    codes = list(map(_code_of, tasks))
+    are_in_crowds = map(CROWD.__le__, map(Counter(codes).__getitem__, codes))
+    idents = list(map(id, tasks))
+    return dict(zip(idents, map(partial(partial, _stack_of), tasks))), set(compress(idents, are_in_crowds))
 
 
 def _stack_of(task: AnyObject) -> list[FrameType]:
     """The frames of a task, each before the one that waits for it."""
-    frames = map(_frame_of, _awaited(_coroutine_of(task)))
+    frames = map(frame_of, _awaited(_coroutine_of(task)))
     return [frame for frame in frames if frame is not None][::-1]
 
 
@@ -119,6 +124,13 @@ def _coroutine_of(task: AnyObject) -> AnyObject:
     return vars(cls)["get_coro"](task) if cls is not None and issubclass(type(task), cls) else None
 
 
+def _code_of(task: AnyObject) -> CodeType | None:
+    """The function that a task runs."""
+    coroutine = _coroutine_of(task)
+    code: CodeType | None = coroutine.cr_code if type(coroutine) is CoroutineType else None
+    return code
+
+
 def _awaited(value: AnyObject) -> Iterator[Any]:
     """A coroutine, those that it waits for, and the generators of its `with` statements."""
     pending = [value]
@@ -128,16 +140,12 @@ def _awaited(value: AnyObject) -> Iterator[Any]:
         if id(value) in seen:
             continue
         seen.add(id(value))
-        if _is_suspended(value):
+        if is_generator(value):
             yield value
-            stack = gc.get_referents(value, _frame_of(value))  # it is the frame that has it before Python 3.11
+            stack = gc.get_referents(value, frame_of(value))  # it is the frame that has it before Python 3.11
             pending += filter(_leads_on, stack)
         else:
-            pending += filter(_is_suspended, _held_by(value))
-
-
-def _is_suspended(value: AnyObject) -> bool:
-    return plain.is_one_of(type(value), GENERATORS)
+            pending += filter(is_generator, _held_by(value))
 
 
 def _leads_on(value: AnyObject) -> bool:
@@ -145,7 +153,7 @@ def _leads_on(value: AnyObject) -> bool:
     if plain.is_one_of(type(value), (MethodType,)):
         function = value.__func__
         return plain.is_one_of(type(function), (FunctionType,)) and function.__code__.co_name in _EXITS
-    return _is_suspended(value) or plain.class_name(type(value)) in _AWAITABLES
+    return is_generator(value) or plain.class_name(type(value)) in _AWAITABLES
 
 
 def _held_by(value: AnyObject) -> list[Any]:
@@ -154,24 +162,6 @@ def _held_by(value: AnyObject) -> list[Any]:
         return gc.get_referents(value)
     held = gc.get_referents(value.__self__)
     return [*held, *(attribute for own in held if type(own) is dict for attribute in dict.values(own))]
-
-
-def _frame_of(value: AnyObject) -> FrameType | None:
-    """The frame of a coroutine or generator; None if it has ended."""
-    frame: FrameType | None = getattr(value, f"{_PREFIXES[type(value)]}_frame")
-    return frame
-
-
-def _frames(value: AnyObject) -> Iterator[FrameType]:
-    """The frames of a generator that does not run, and of those that it waits for."""
-    for _ in range(AWAITED_AT_MOST):
-        if not _is_suspended(value):
-            return
-        frame = _frame_of(value)
-        if frame is None or getattr(value, f"{_PREFIXES[type(value)]}_running"):
-            return
-        yield frame
-        value = getattr(value, _AWAITED[type(value)])
 
 
 def _namespaces(files: Mapping[str, str], value: AnyObject) -> list[Namespace]:
@@ -183,5 +173,5 @@ def _namespaces(files: Mapping[str, str], value: AnyObject) -> list[Namespace]:
             variables=variables(frame),
             code=None if stacks.is_of_library(frame) else frame.f_code,
         )
-        for frame in _frames(value)
+        for frame in frames_of(value)
     ]

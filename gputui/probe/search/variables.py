@@ -12,6 +12,7 @@ from gputui.probe.objects.attributes import AttributeReader, module_dict
 from gputui.probe.objects.functions import closure_of
 from gputui.probe.objects.kinds import (
     FUNCTION,
+    GENERATOR,
     MAPPING,
     OBJECT,
     OPAQUE,
@@ -121,6 +122,12 @@ class ContentReader:
         items = self._classifier.of_interest(opaque.contents(value))
         return Contents(items, len(items))
 
+    def generator(self, value: AnyObject, _start: int) -> Contents:
+        items = [
+            (f".{name}", variable) for name, variable in self._classifier.of_interest(opaque.variables_in([value])[0])
+        ]
+        return Contents(items, len(items))
+
     def saved(self, value: AnyObject, _start: int) -> Contents:
         return Contents([("", value.data)] if hasattr(value, "data") else [])
 
@@ -172,6 +179,7 @@ class ContentReader:
 
 
 _READERS: dict[int, Callable[[ContentReader, AnyObject, int], Contents]] = {
+    GENERATOR: ContentReader.generator,
     OPTIMIZER: ContentReader.optimizer,
     SEQUENCE: ContentReader.sequence,
     MAPPING: ContentReader.mapping,

@@ -146,7 +146,7 @@ def test_memory_that_nothing_leads_to_comes_with_what_to_do():
 
 def test_memory_that_was_not_searched_for_yet_asks_for_nothing():
     answer = verdict_on(searched_in_part(moment(UNNAMED)))
-    assert "blocks without a name so far: 900 MiB" in answer.sentence
+    assert "blocks not named yet: 900 MiB" in answer.sentence
     assert (answer.nameless, answer.needs_look) == ("", False)
     assert answer.not_yet == "100% not named yet"
 

@@ -1,5 +1,6 @@
 """Tensors in the objects of C, functions and generators where programs keep them, and their names."""
 
+import asyncio
 import collections
 import functools
 import itertools
@@ -21,6 +22,7 @@ from gputui.probe.inventory.inventory import take_inventory  # noqa: E402
 from gputui.probe.names.memory import Memory  # noqa: E402
 from gputui.probe.pace.meter import Meter  # noqa: E402
 from gputui.probe.search.containers import add_graphs  # noqa: E402
+from gputui.probe.search.suspended import CROWD  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 CURRENT = ContextVar("current")
@@ -135,6 +137,43 @@ def a_generator_between_two_turns_has_its_variables_read():
     assert first == second
     assert first.startswith("batch (hidden_places.py:")
     assert first.endswith(" in read_ahead)")
+
+
+@check
+def generators_in_a_container_are_named_after_it():
+    buffers = {size: read_ahead(size) for size in (112, 113)}
+    list(map(next, buffers.values()))
+    assert entry(113) == ("buffers[113].batch", "other")
+
+
+@check
+def a_crowd_of_tasks_in_a_container_is_named_after_it_and_counts_as_its_elements():
+    async def answer(request):
+        return await infer(request, zeros(114))
+
+    async def infer(request, hidden):
+        await request
+        return hidden
+
+    class Server:
+        def __init__(self):
+            self.tasks = set()
+
+    loop, server = asyncio.new_event_loop(), Server()
+    requests = [loop.create_future() for _ in range(CROWD)]
+    server.tasks.update(loop.create_task(answer(request)) for request in requests)
+    loop.run_until_complete(asyncio.sleep(0))
+    names = {owner_text(s).partition("[")[0] for s in take_inventory(torch)["storages"] if s["shape"] == [114, 3]}
+    assert names == {"server.tasks"}
+    found = container("server.tasks")
+    assert (found["elements"], found["read"]) == (CROWD, CROWD)
+    for request in requests[1:]:
+        request.set_result(None)
+    loop.run_until_complete(asyncio.sleep(0))  # their results stay in the tasks
+    assert (container("server.tasks")["read"], len(asyncio.all_tasks(loop))) == (CROWD, 1)
+    requests[0].cancel()
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
 
 
 @check

@@ -38,7 +38,7 @@ _STAYING = (
     "container", "optimizer", "optimizer_state", "buffer", "parameter",
 )  # fmt: skip
 """Kinds of holders, those that come and go first."""
-SO_FAR = "blocks without a name so far"
+SO_FAR = "blocks not named yet"
 SINCE_LOOK = "tensors newer than the last look"
 CACHE = "free in its cache"
 TAKEN_SHARE = 0.05
