@@ -80,11 +80,17 @@ def rehearse(
     The function is called with the arguments by name; they must be values that JSON has. `paths` are folders in which
     its module is looked for beside the working folder.
     """
-    module, _, name = function.partition(":")
+    request = {"function": name_of_function(function), "arguments": dict(arguments)}
+    return _rehearsed(request, function, surroundings, paths)
+
+
+def name_of_function(text: str) -> str:
+    """This text, if it is written as MODULE:FUNCTION. Raises UsageError."""
+    module, _, name = text.partition(":")
     if not (module and name.isidentifier()):
-        cause = f"{function!r} names no function."
+        cause = f"{text!r} names no function."
         raise UsageError(cause, "Write MODULE:FUNCTION, such as train:setup for the function setup in train.py.")
-    return _rehearsed({"function": function, "arguments": dict(arguments)}, function, surroundings, paths)
+    return text
 
 
 def rehearse_program(words: Sequence[str], surroundings: Surroundings) -> Rehearsal:

@@ -36,7 +36,7 @@ from gputui.output import narrate, output_width, put, put_document
 from gputui.settings import Settings
 from gputui.sources.probe import listing
 from gputui.sources.probe.one_moment import one_moment
-from gputui.sources.rehearsal import Surroundings, rehearse
+from gputui.sources.rehearsal import Surroundings, name_of_function, rehearse
 
 PIPE_COLUMNS = 80
 DESCRIPTION = """Replay a trace of allocations through a model of PyTorch's allocator: what would have been reserved
@@ -203,7 +203,7 @@ def _recorded_in(pid: int, *, is_sure: bool) -> Recorded:
 
 def _ahead(function: str, python: str | None, device_memory: int | None) -> Recorded:
     """What a step on tensors without data asks for, under the settings of this environment."""
-    narrate(f"Two steps of {function} run on tensors without data. It takes seconds, and no GPU.")
+    narrate(f"Two steps of {name_of_function(function)} run on tensors without data. It takes seconds, and no GPU.")
     words = next((os.environ[name] for name in SETTINGS_VARIABLES if os.environ.get(name)), "")
     rehearsal = rehearse(function, surroundings=Surroundings(python))
     return recorded_ahead(rehearsal, with_settings(DEFAULTS, words), Device(device_memory, device_memory))

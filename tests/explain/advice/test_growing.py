@@ -353,6 +353,14 @@ def test_a_sum_of_losses_whose_graph_keeps_every_step_is_named(others, remedy):
     assert finding.remedy.startswith(remedy)
 
 
+def test_a_hidden_state_whose_graph_keeps_every_step_is_to_be_detached():
+    """As of a recurrent network: it is no sum of numbers."""
+    kept = {"saved_by": "AddmmBackward0", "kept_by": "hidden (train.py:12 in main)"}
+    own = Tensor(8, "hidden (train.py:12 in main)", X)
+    finding = find([([own, Tensor(size, "mat1 of AddmmBackward0", X, **kept)], ()) for size in RISING])
+    assert finding.remedy.startswith("Cut its graph off once in each step: hidden = hidden.detach(): that would free ")
+
+
 @pytest.mark.parametrize("is_complete", [True, False], ids=["complete", "incomplete"])
 def test_only_an_incomplete_look_may_find_less_of_a_variable_that_grows(is_complete):
     sizes = (*RISING[:5], 22, *RISING[5:])

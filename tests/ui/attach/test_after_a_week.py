@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.scale import sized
 from tests.ui.attach.watching import FRAMES, RANKS, SCREENS, TEN_MINUTES_S, WEEK_S, Watching, Work, watching
 
-LONG_S = sized(2 * 86_400, WEEK_S)
+LONG_S = sized(86_400, WEEK_S)
 MORE = 1.1
 SAMPLES_A_FRAME = 360
 """The last five minutes, in which growth is looked for, and what else of the counters is on screen."""

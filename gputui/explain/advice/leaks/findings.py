@@ -193,6 +193,8 @@ def _without_both(variable: GrowingVariable, what: str) -> str:
 
 def _without_graph_of_sum(variable: GrowingVariable, freed: str) -> str:
     layout = variable.last.layout
+    if not variable.is_scalar:
+        return f"Cut its graph off once in each step: {variable.name} = {variable.name}.detach(): {freed}"
     if any(category_bytes(layout, kind) for kind in (Category.GRADIENT, Category.OPTIMIZER_STATE)):
         return (
             f"Add the .item() of each tensor to {variable.name}, without its graph: {freed} Where nothing is trained,"
