@@ -43,8 +43,8 @@ _ITERATORS: tuple[type, ...] = (
     *(cls for cls in vars(itertools).values() if isinstance(cls, type)),
 )
 _OF_ASYNCIO = "Task", "Future"
-_PARTS_OF_ASYNCIO = "_coro", "_result", "_exception"
-"""What tasks and futures hold of the program's; reading it marks nothing as read."""
+_PARTS_OF_ASYNCIO = {"_coro": "", "_result": ".result()", "_exception": ".exception()"}
+"""What tasks and futures hold of the program's, with its part of the name; reading it marks nothing as read."""
 GENERATORS = (GeneratorType, CoroutineType, AsyncGeneratorType)
 AWAITED_AT_MOST = 32
 """How many coroutines of one task, each of which waits for the next."""
@@ -68,7 +68,9 @@ def contents(value: AnyObject) -> list[tuple[str, Any]]:
     if issubclass(cls, threading.local):
         return list(_of_threads(value))
     for base in filter(functools.partial(issubclass, cls), _of_asyncio()):
-        return [("", vars(base)[name].__get__(value)) for name in _PARTS_OF_ASYNCIO if name in vars(base)]
+        return [
+            (part, vars(base)[name].__get__(value)) for name, part in _PARTS_OF_ASYNCIO.items() if name in vars(base)
+        ]
     return [("", held) for held in gc.get_referents(value)]
 
 

@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 
 from gputui.probe.objects import opaque, plain
 from gputui.probe.objects.attributes import AttributeReader
+from gputui.probe.objects.functions import closure_of
 from gputui.probe.objects.kinds import (
+    FUNCTION,
     GENERATOR,
     MAPPING,
     OBJECT,
@@ -40,7 +42,10 @@ LEVELS = 3
 """How deep a record is read: `batches[3][1].fields['image']` is at the third level."""
 TYPES_AT_MOST = 8
 """How many types the records of one container may have."""
-HOLDERS = frozenset((SEQUENCE, MAPPING, OBJECT, OPAQUE, GENERATOR))
+ONE_BY_ONE = frozenset((FUNCTION, OPAQUE, GENERATOR))
+"""The kinds of records that are not read in loops of C, and how many fewer of them are read at once."""
+FEWER = 8
+HOLDERS = frozenset((SEQUENCE, MAPPING, OBJECT)) | ONE_BY_ONE
 """The kinds of records."""
 UNREADABLE = (RuntimeError, AttributeError, TypeError)
 """What is raised for a container that changes meanwhile, and for an object still being made."""
@@ -80,6 +85,7 @@ class RecordReader:
         self._attributes = attributes
         self._passed_over = passed_over
         """Records of this class that others hold are not read."""
+        self._has_read_one_by_one = False
 
     def of_objects(self, objects: list[Any], name: str) -> Found:
         """The tensors in the attributes of these objects of one type, all by one name."""
@@ -116,10 +122,12 @@ class RecordReader:
     def elements(self, container: AnyObject, kind: int, name: str, start: int, meter: Meter) -> Found:
         """The tensors in the elements of a list or a dictionary from number `start` on, by the container's name."""
         elements, names = _elements(container, kind, name, start, start + RECORDS_AT_MOST)
+        self._has_read_one_by_one = False
         found = self._tensors(names[:SAMPLE], elements[:SAMPLE], LEVELS)
         if not found.tensors:
             return NOT_READ
-        at_once = max(1, RECORDS_AT_ONCE * SAMPLE // max(SAMPLE, len(found.tensors)))
+        most = RECORDS_AT_ONCE // (FEWER if self._has_read_one_by_one else 1)
+        at_once = max(1, most * SAMPLE // max(SAMPLE, len(found.tensors)))
         for first in range(SAMPLE, len(elements), at_once):
             if not meter.spend(RECORDS_AT_ONCE // RECORDS_PER_STEP):
                 return found + NOT_READ
@@ -152,6 +160,7 @@ class RecordReader:
 
     def _inside(self, kind: int, names: list[str], records: list[Any], levels: int) -> Found:
         """The tensors that these records of one type hold."""
+        self._has_read_one_by_one |= kind in ONE_BY_ONE
         try:
             columns = self._objects(records) if kind == OBJECT else [_COLUMNS[kind](records)]
         except UNREADABLE:
@@ -210,6 +219,10 @@ def _opaque(records: list[Any]) -> _Fields:
     return _rows(list(map(opaque.contents, records)), str)
 
 
+def _functions(records: list[Any]) -> _Fields:
+    return _rows(list(map(closure_of, records)), _in_function)
+
+
 def _generators(records: list[Any]) -> _Fields:
     return _rows(opaque.variables_in(records), _attribute)
 
@@ -219,7 +232,13 @@ def _rows(rows: list[list[tuple[str, Any]]], text_of: Callable[[Any], str]) -> _
     return _Fields(list(map(len, rows)), [key for key, _ in items], [value for _, value in items], text_of)
 
 
-_COLUMNS = {MAPPING: _mappings, SEQUENCE: _sequences, OPAQUE: _opaque, GENERATOR: _generators}
+_COLUMNS = {
+    MAPPING: _mappings,
+    SEQUENCE: _sequences,
+    FUNCTION: _functions,
+    OPAQUE: _opaque,
+    GENERATOR: _generators,
+}
 
 
 def _base(sequence: AnyObject) -> AnyObject:
@@ -235,6 +254,11 @@ def _texts(keys: list[Any], text_of: Callable[[Any], str]) -> list[str]:
 
 def _attribute(key: AnyObject) -> str:
     return f".{plain.name_of(key) or ''}"
+
+
+def _in_function(key: str) -> str:
+    """Of a method it is what its object is."""
+    return key if key[:1] in ".[" else "" if key == "self" else f".{key}"
 
 
 def _element(key: AnyObject) -> str:

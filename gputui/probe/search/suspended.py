@@ -8,8 +8,9 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from itertools import compress
-from types import CodeType, CoroutineType, FrameType, FunctionType, MethodType, ModuleType
+from itertools import compress, repeat
+from operator import not_
+from types import CoroutineType, FrameType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from gputui.probe.objects import plain, stacks
@@ -72,12 +73,16 @@ class Suspended:
 
 
 def stacks_of_tasks() -> tuple[dict[int, Callable[[], list[FrameType]]], set[int]]:
-    """What reads the stack of each of asyncio's tasks, by the task's id, as those of threads are.
+    """What reads the stack of each of asyncio's tasks that is not done, by the task's id, as those of threads are.
 
     Beside it, the ids of tasks in crowds that run one function: a container of the program most likely holds them.
     """
-    tasks = sorted(_tasks(), key=id)  # the first are the same in each look
-    codes = list(map(_code_of, tasks))
+    cls = _class_of_tasks()
+    if cls is None:
+        return {}, set()
+    tasks = _tasks(cls)
+    coroutines = map(vars(cls)["get_coro"], tasks)
+    codes = [coroutine.cr_code if type(coroutine) is CoroutineType else None for coroutine in coroutines]
     are_in_crowds = map(CROWD.__le__, map(Counter(codes).__getitem__, codes))
     idents = list(map(id, tasks))
     return dict(zip(idents, map(partial(partial, _stack_of), tasks))), set(compress(idents, are_in_crowds))
@@ -102,33 +107,29 @@ def of_debuggers(frames: list[stacks.RunningFrame], attributes: AttributeReader)
     return stacks.with_variables(ended[-FRAMES_AT_MOST:])
 
 
-def _tasks() -> Iterator[AnyObject]:
-    """asyncio's tasks, from its own sets of weak references."""
+def _tasks(cls: AnyObject) -> list[Any]:
+    """asyncio's tasks that are not done, from its own sets of weak references: in each look in the same order."""
     module = dict.get(sys.modules, "asyncio.tasks")
     variables = plain.module_variables(module) if issubclass(type(module), ModuleType) else {}
+    found: list[Any] = []
     for name in ("_all_tasks", "_scheduled_tasks"):  # before Python 3.12, and since
         tasks = dict.get(variables, name)
         if type(tasks) is weakref.WeakSet:
-            for reference in list(vars(tasks)["data"]):
-                task = weakref.ref.__call__(reference)
-                if task is not None:
-                    yield task
+            found += map(weakref.ref.__call__, list(vars(tasks)["data"]))
     eager = dict.get(variables, "_eager_tasks")
-    yield from list(eager) if type(eager) is set else ()
+    found += list(eager) if type(eager) is set else ()
+    own = list(compress(found, map(issubclass, map(type, found), repeat(cls))))
+    return sorted(compress(own, map(not_, map(vars(cls)["done"], own))), key=id)
+
+
+def _class_of_tasks() -> AnyObject:
+    """That of asyncio's own tasks; None if the program has not imported it."""
+    return plain.module_variables(sys.modules["_asyncio"]).get("Task") if "_asyncio" in sys.modules else None
 
 
 def _coroutine_of(task: AnyObject) -> AnyObject:
-    """What a task runs; None for a task that is not asyncio's own."""
-    asyncio = plain.module_variables(sys.modules["_asyncio"]) if "_asyncio" in sys.modules else {}
-    cls = asyncio.get("Task")
-    return vars(cls)["get_coro"](task) if cls is not None and issubclass(type(task), cls) else None
-
-
-def _code_of(task: AnyObject) -> CodeType | None:
-    """The function that a task runs."""
-    coroutine = _coroutine_of(task)
-    code: CodeType | None = coroutine.cr_code if type(coroutine) is CoroutineType else None
-    return code
+    """What a task runs."""
+    return vars(_class_of_tasks())["get_coro"](task)
 
 
 def _awaited(value: AnyObject) -> Iterator[Any]:

@@ -88,6 +88,10 @@ STATEMENTS = {
         ["batches.queue (train.py:7 in producer) grows: 160 MiB in 20 elements", "Give batches a maxsize",
          "queue.Queue(maxsize=8)"],
     ),
+    "a queue of asyncio's": (
+        {"name": "batches._queue", "kind": "deque", "where": "train.py:9 in main"},
+        ["Give batches a maxsize", "asyncio.Queue(maxsize=8)"],
+    ),
     "a deque that an object of the program calls its queue": (
         {"name": "server.queue", "kind": "deque", "held_by": "Server in serve.py"},
         ["Give server.queue a maxlen"],
@@ -330,6 +334,14 @@ RISING = tuple(range(20, 40, 2))
 def test_one_tensor_that_gets_longer_is_named():
     finding = variable(RISING, "history (train.py:12 in main)")
     assert finding.title == "history (train.py:12 in main) grows: 38.0 MiB in one tensor, 24.0 MiB a minute."
+
+
+def test_the_tensors_of_an_iterator_are_counted():
+    """Those that `itertools.tee` keeps for the slower of two iterators have its name."""
+    looks = [([Tensor(2, "slower (train.py:12 in main)", X)] * (size // 2), ()) for size in RISING]
+    finding = find(looks)
+    assert finding.title == "slower (train.py:12 in main) grows: 38.0 MiB in 19 tensors, 24.0 MiB a minute."
+    assert finding.remedy.endswith("or let it go once its tensors have been used.")
 
 
 @pytest.mark.parametrize(

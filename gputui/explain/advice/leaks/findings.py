@@ -86,7 +86,7 @@ def _title(variable: GrowingVariable) -> str:
 
 def content_of(variable: GrowingVariable) -> str:
     """In what it keeps that: "in 12 graphs"."""
-    if variable.is_linked:
+    if variable.is_linked or variable.has_several_tensors:
         return f"in {counted(len(variable.kept.addresses), 'tensor')}"
     if variable.container is None:
         return "in the graph of one tensor" if variable.graphs else "in one tensor"
@@ -209,7 +209,9 @@ def _without_graph_of_sum(variable: GrowingVariable, freed: str) -> str:
 def _without_tensors(variable: GrowingVariable) -> str:
     name, container = variable.name, variable.container
     if container is None:
-        return f"Keep {name} in host memory (.cpu()), or make it once in its final size."
+        are_several = variable.has_several_tensors
+        otherwise = "let it go once its tensors have been used" if are_several else "make it once in its final size"
+        return f"Keep {name} in host memory (.cpu()), or {otherwise}."
     if container.limit:
         full = format_bytes(variable.kept.device_bytes * container.limit // container.elements)
         limit = "maxsize" if container.type == CACHE else "maxlen"
@@ -219,25 +221,25 @@ def _without_tensors(variable: GrowingVariable) -> str:
     if container.type == CACHE:
         return f"Give the lru_cache of {name} a maxsize, or call {name}.cache_clear() when its results are used up."
     if container.type == "deque":
-        return _bounded(name, is_of_queue=name.endswith(_OF_QUEUE) and not container.held_by)
+        return _bounded(name, "" if container.held_by else f".{name.rpartition('.')[2]}")
     if container.type in _MAPPINGS:
         return f"Delete the entries of {name} that are no longer needed, or keep them in host memory (.cpu())."
     element, verb = variable.element, _VERBS.get(container.type, "Store")
     return f"{verb} {element}.cpu() instead of {element}, or empty the {container.type} once it has been used."
 
 
-def _bounded(name: str, *, is_of_queue: bool) -> str:
-    if is_of_queue:
-        queue = name.removesuffix(_OF_QUEUE)
-        return f"Give {queue} a maxsize, so that put() waits until there is room: queue.Queue(maxsize=8), for example."
+def _bounded(name: str, attribute: str) -> str:
+    if attribute in _QUEUES:
+        queue, made = name.removesuffix(attribute), _QUEUES[attribute]
+        return f"Give {queue} a maxsize, so that put() waits until there is room: {made}(maxsize=8), for example."
     return f"Give {name} a maxlen, or keep its tensors in host memory (.cpu())."
 
 
 _VERBS = {"list": "Append", "deque": "Append", "set": "Add"}
 _MAPPINGS = frozenset({"dict", "defaultdict", "OrderedDict"})
 CACHE = "lru_cache"
-_OF_QUEUE = ".queue"
-"""The deque inside Python's own `queue.Queue`, of which the program writes only what comes before."""
+_QUEUES = {".queue": "queue.Queue", "._queue": "asyncio.Queue"}
+"""The deques inside Python's own queues, of which the program writes only what comes before."""
 
 
 def _freed(variable: GrowingVariable) -> str:

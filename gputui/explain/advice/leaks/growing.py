@@ -98,6 +98,11 @@ class GrowingVariable:
         return self.name.endswith(BELOW)
 
     @property
+    def has_several_tensors(self) -> bool:
+        """Whether it is an object of C, such as an iterator, whose elements cannot be told apart."""
+        return self.container is None and not self.graphs and len(self.kept.addresses) > 1
+
+    @property
     def is_on_device(self) -> bool:
         """Whether it is the device's memory that grows."""
         return self.kept.device_bytes >= GROWTH_BYTES
