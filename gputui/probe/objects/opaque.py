@@ -11,7 +11,7 @@ import gc
 import itertools
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from itertools import chain
 from types import (
@@ -43,19 +43,29 @@ _ITERATORS: tuple[type, ...] = (
     *(cls for cls in vars(itertools).values() if isinstance(cls, type)),
 )
 _OF_ASYNCIO = "Task", "Future"
-_PARTS_OF_ASYNCIO = {"_coro": "", "_result": ".result()", "_exception": ".exception()"}
-"""What tasks and futures hold of the program's, with its part of the name; reading it marks nothing as read."""
+_PARTS_OF_ASYNCIO = {"_coro": ""}, {"_result": ".result()", "_exception": ".exception()"}
+"""What tasks and futures hold of the program's until they are done and after that, each with its part of the name.
+
+Reading it marks nothing as read.
+"""
 GENERATORS = (GeneratorType, CoroutineType, AsyncGeneratorType)
 AWAITED_AT_MOST = 32
 """How many coroutines of one task, each of which waits for the next."""
 _PREFIXES = dict(zip(GENERATORS, ("gi", "cr", "ag")))
 _AWAITED = dict(zip(GENERATORS, ("gi_yieldfrom", "cr_await", "ag_await")))
 """The attribute that has what one of these waits for."""
+_PARTS: dict[AnyObject, list[list[tuple[str, Callable[[AnyObject], Any]]]]] = {}
+"""What reads them, by class, once the program has imported asyncio."""
 
 
 def types() -> tuple[type, ...]:
     """The types of these objects."""
-    return (LRU_CACHE, MappingProxyType, ContextVar, threading.local, *_ITERATORS, *_of_asyncio())
+    for cls in _of_asyncio():
+        _PARTS[cls] = [
+            [(part, vars(cls)[name].__get__) for name, part in parts.items() if name in vars(cls)]
+            for parts in _PARTS_OF_ASYNCIO
+        ]
+    return (LRU_CACHE, MappingProxyType, ContextVar, threading.local, *_ITERATORS, *_PARTS)
 
 
 def contents(value: AnyObject) -> list[tuple[str, Any]]:
@@ -67,10 +77,9 @@ def contents(value: AnyObject) -> list[tuple[str, Any]]:
         return [("", ContextVar.get(value, None))]
     if issubclass(cls, threading.local):
         return list(_of_threads(value))
-    for base in filter(functools.partial(issubclass, cls), _of_asyncio()):
-        return [
-            (part, vars(base)[name].__get__(value)) for name, part in _PARTS_OF_ASYNCIO.items() if name in vars(base)
-        ]
+    for base, parts in _PARTS.items():
+        if issubclass(cls, base):
+            return [(part, read(value)) for part, read in parts[base.done(value)]]
     return [("", held) for held in gc.get_referents(value)]
 
 
@@ -143,5 +152,7 @@ def frames_of(value: AnyObject) -> Iterator[FrameType]:
 def variables_in(values: list[Any]) -> list[list[tuple[str, Any]]]:
     """The variables of all frames of each of these generators."""
     frames = [list(frames_of(value)) for value in values]
+    if not any(frames):
+        return [[] for _ in values]
     variables = iter(variables_of(list(chain.from_iterable(frames))))
     return [[item for _ in own for item in next(variables).items()] for own in frames]

@@ -16,7 +16,7 @@ from gputui.probe.objects.kinds import SEQUENCES
 from gputui.probe.objects.plain import type_name
 from gputui.probe.objects.torch_types import AnyObject
 from gputui.probe.search import container_lines
-from gputui.probe.search.variables import NamedValue
+from gputui.probe.search.variables import CONTAINERS_AT_LEAST, CONTAINERS_AT_ONCE, NamedValue
 
 SHORTEST_REST = 8
 """For how many looks, at least, an object that led to nothing is not searched again."""
@@ -41,6 +41,8 @@ class SearchMemory:
         """How many searches there were."""
         self.starts: dict[int, int] = {}
         """The element from which to go on in a large container, by its id."""
+        self.containers_at_once = CONTAINERS_AT_ONCE
+        """How many elements of a container, which hold others, a search reads."""
         self._rests: dict[int, int] = {}
         """Until which search to skip an object that led to nothing, by `_key` of the object."""
         self._optimizers: dict[int, tuple[weakref.ref[Any], str]] = {}
@@ -52,6 +54,11 @@ class SearchMemory:
         for numbers in (self._rests, self.starts):
             if len(numbers) > REMEMBERED_AT_MOST:
                 numbers.clear()
+
+    def note_end(self, *, is_cut: bool) -> None:
+        """A search of variables has ended, or had no time for all."""
+        at_once = self.containers_at_once // 2 if is_cut else self.containers_at_once * 2
+        self.containers_at_once = min(max(at_once, CONTAINERS_AT_LEAST), CONTAINERS_AT_ONCE)
 
     def led_to_nothing(self, value: AnyObject, size: int) -> bool:
         """Whether an earlier search found nothing in this object, and it need not be searched again yet."""

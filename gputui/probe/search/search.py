@@ -83,7 +83,7 @@ class VariableSearch:
         self.containers: list[Container] = []
         """Those of variables in which something was found, the nearest to a variable first."""
         self._classifier = classifier
-        self._reader = ContentReader(classifier, attributes)
+        self._reader = ContentReader(classifier, attributes, memory.containers_at_once)
         self._functions = FunctionFilter(classifier)
         self._records = RecordReader(classifier, attributes)
         self._memory = memory
@@ -107,6 +107,7 @@ class VariableSearch:
                 if type(value) is not FunctionType or self._functions.holds_something(value)
             ]
         self.explore(level, meter)
+        self._memory.note_end(is_cut=meter.is_over)
 
     @property
     def finds(self) -> int:

@@ -29,8 +29,9 @@ SAMPLE = 16
 """If this many first and last elements of a container are all of no interest, so are the others."""
 ELEMENTS_AT_ONCE = 4096
 """How many elements of one container a look reads: half from where the last one stopped, half the newest."""
-CONTAINERS_AT_ONCE = 128
-"""The same for elements that hold others: a data set in memory may have a million dictionaries."""
+CONTAINERS_AT_ONCE, CONTAINERS_AT_LEAST = 128, 16
+"""The same for elements that hold others: a data set in memory may have a million dictionaries. After searches that had
+no time for what they hold it is fewer, so that the next one comes to that."""
 FARTHEST = 1 << 18
 """No look reads a dictionary or a set beyond this element: getting there takes 3 ms."""
 
@@ -78,9 +79,10 @@ class Contents(NamedTuple):
 class ContentReader:
     """Reads the values inside one. They are copied at once, as other threads may change a container."""
 
-    def __init__(self, classifier: TypeClassifier, attributes: AttributeReader) -> None:
+    def __init__(self, classifier: TypeClassifier, attributes: AttributeReader, containers_at_once: int) -> None:
         self._classifier = classifier
         self._attributes = attributes
+        self._containers_at_once = containers_at_once
 
     def read(self, value: AnyObject, kind: int, start: int = 0) -> Contents:
         """What is inside; of a large container, a part from element `start` on, and its newest elements."""
@@ -175,7 +177,7 @@ class ContentReader:
 
     def _at_once(self, sample: list[Any]) -> int:
         holds_others = any(kind > OPTIMIZER for kind in self._classifier.kinds_of(sample))
-        return CONTAINERS_AT_ONCE if holds_others else ELEMENTS_AT_ONCE
+        return self._containers_at_once if holds_others else ELEMENTS_AT_ONCE
 
 
 _READERS: dict[int, Callable[[ContentReader, AnyObject, int], Contents]] = {

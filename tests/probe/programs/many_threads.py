@@ -73,8 +73,9 @@ def holding(number):
 
 
 def named(inventory):
-    """The sizes of the tensors that have the name of a thread's variable."""
-    return {storage["shape"][0] for storage in inventory["storages"] if owner_text(storage).startswith("held (")}
+    """The sizes of the tensors that have the name of a thread's or a task's variable."""
+    names = ((storage, owner_text(storage).partition(" (")[0]) for storage in inventory["storages"])
+    return {storage["shape"][0] for storage, name in names if name == "held" or name.endswith("].held")}
 
 
 def calls_of_a_look(looks):
