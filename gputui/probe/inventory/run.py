@@ -184,6 +184,7 @@ class InventoryRun:
         self._namespaces = [*engine_reader.namespaces(), *self._keepers.variables(frames)]
         self._read_remembered()
         self._search.search(self._namespaces, meter)
+        memory.search.note_end(is_cut=meter.is_over)
         for ident in in_crowds & self._search.seen.keys():
             del tasks[ident]
         others = {**{ident: frames.copy for ident, frames in self._threads.others.items()}, **tasks}

@@ -18,6 +18,8 @@ from gputui.probe.objects.torch_types import AnyObject
 from gputui.probe.search import container_lines
 from gputui.probe.search.variables import CONTAINERS_AT_LEAST, CONTAINERS_AT_ONCE, NamedValue
 
+MORE_AT_ONCE = 8
+"""By how much a search that had time for all lets the next one read more elements of each container."""
 SHORTEST_REST = 8
 """For how many looks, at least, an object that led to nothing is not searched again."""
 SEARCHED_AGAIN = 250
@@ -56,8 +58,8 @@ class SearchMemory:
                 numbers.clear()
 
     def note_end(self, *, is_cut: bool) -> None:
-        """A search of variables has ended, or had no time for all."""
-        at_once = self.containers_at_once // 2 if is_cut else self.containers_at_once * 2
+        """A search of the first variables has ended, or had no time for all."""
+        at_once = self.containers_at_once // 2 if is_cut else self.containers_at_once + MORE_AT_ONCE
         self.containers_at_once = min(max(at_once, CONTAINERS_AT_LEAST), CONTAINERS_AT_ONCE)
 
     def led_to_nothing(self, value: AnyObject, size: int) -> bool:

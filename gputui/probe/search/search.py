@@ -107,7 +107,6 @@ class VariableSearch:
                 if type(value) is not FunctionType or self._functions.holds_something(value)
             ]
         self.explore(level, meter)
-        self._memory.note_end(is_cut=meter.is_over)
 
     @property
     def finds(self) -> int:

@@ -27,6 +27,9 @@ from gputui.probe.search.suspended import CROWD  # noqa: E402
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 CURRENT = ContextVar("current")
 MODEL = torch.nn.Identity()
+STEPS_FOR_ONE_LEVEL = 300
+"""Of a look, half of which are for the search of variables: 128 elements of each of two lists take more."""
+LOOKS = 16
 
 
 def zeros(number):
@@ -182,6 +185,19 @@ def a_long_look_reads_all_functions_in_a_container():
     inventory = take_inventory(torch, memory=Memory(reads_records=True))
     names = {owner_text(s).partition(" (")[0] for s in inventory["storages"] if s["shape"] == [115, 3]}
     assert names == {f"calls[{number}][1][0]" for number in range(len(calls))}
+
+
+@check
+def what_elements_hold_gets_its_turn_beside_long_lists_where_time_is_short():
+    rows = [{"ids": [number], "label": number} for number in range(5000)]
+    held = [types.SimpleNamespace(state=types.SimpleNamespace(hidden=zeros(116))) for _ in range(300)]
+    memory, named = Memory(), []
+    for _ in range(LOOKS):
+        meter = Meter(float("inf"), max_steps=STEPS_FOR_ONE_LEVEL)
+        found = take_inventory(torch, meter=meter, memory=memory)["storages"]
+        named.append(any(owner_text(s).startswith("held[") for s in found if s["shape"] == [116, 3]))
+    assert sum(named) >= LOOKS // 2, named
+    assert len(rows) > len(held)
 
 
 @check
