@@ -215,7 +215,7 @@ class InventoryRun:
     def _record_remembered(self) -> None:
         self._reading.record(self._ledger, self._others, self._meter.part(SEARCH_SHARE))
         found, known = self._search.linked, self._memory.linked
-        rows = [(linked, known[name]) for name, linked in found.items() if name in known]
+        rows = [(linked, known[key]) for key, linked in found.items() if key in known]
         self._reading.record_linked(rows, self._ledger, self._others, self._meter.part(SEARCH_SHARE))
 
     def _all_frames(self, of_tasks: list[list[FrameType]]) -> list[stacks.RunningFrame]:

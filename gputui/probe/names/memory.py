@@ -65,8 +65,8 @@ class Memory:
         self.other_threads = OtherThreads(self.turns)
         self.climb = Climb()
         self.remembered = Remembered()
-        self.linked: dict[str, LinkedTensors] = {}
-        """What is known of trees and chains of objects, by their names."""
+        self.linked: dict[tuple[str, Where], LinkedTensors] = {}
+        """What is known of trees and chains of objects, by the variables that lead to them."""
         self.nameless = Nameless()
         self.buckets = ReducerBuckets()
         self.walked = WalkedParts()
@@ -88,12 +88,12 @@ class Memory:
         """Whether looks have come to all of what they know to hold tensors: containers, and trees and chains."""
         return self.remembered.are_read and all(known.is_read for known in self.linked.values())
 
-    def note_linked(self, found: Mapping[str, Linked], *, is_complete: bool) -> None:
+    def note_linked(self, found: Mapping[tuple[str, Where], Linked], *, is_complete: bool) -> None:
         """Know these trees and chains by their names; others are forgotten if the search was complete."""
-        others = {} if is_complete else {name: known for name, known in self.linked.items() if name not in found}
-        self.linked = {**others, **{name: self.linked.get(name) or LinkedTensors() for name in found}}
-        for name in list(self.linked)[:-LINKED_AT_MOST]:
-            del self.linked[name]
+        others = {} if is_complete else {key: known for key, known in self.linked.items() if key not in found}
+        self.linked = {**others, **{key: self.linked.get(key) or LinkedTensors() for key in found}}
+        for key in list(self.linked)[:-LINKED_AT_MOST]:
+            del self.linked[key]
 
     @property
     def are_callers_due(self) -> bool:

@@ -17,6 +17,7 @@ from gputui.probe.objects.plain import type_name
 from gputui.probe.objects.torch_types import AnyObject
 from gputui.probe.search import container_lines
 from gputui.probe.search.variables import CONTAINERS_AT_LEAST, CONTAINERS_AT_ONCE, NamedValue
+from gputui.protocol.owners import Where
 
 MORE_AT_ONCE = 8
 """By how much a search that had time for all lets the next one read more elements of each container."""
@@ -200,8 +201,8 @@ class Trees:
     """The trees and chains that one search comes to."""
 
     def __init__(self) -> None:
-        self.found: dict[str, Linked] = {}
-        """By the names of their first objects."""
+        self.found: dict[tuple[str, Where], Linked] = {}
+        """By the names and places of the variables that lead to their first objects."""
         self._far: list[tuple[Any, int]] = []
         """Objects farther from a variable than a search goes, with the places of their holders on the trail."""
         self._with_tensors: set[int] = set()
@@ -230,6 +231,6 @@ class Trees:
         for value, holder in self._far:
             first = trail.first_of_class(holder, type(value))
             if first is not None and id(value) not in seen:
-                self.found.setdefault(first.name, Linked(first, [])).starts.append(value)
+                self.found.setdefault((first.name, first.where), Linked(first, [])).starts.append(value)
                 trail.find(holder)
         self._far = []

@@ -262,8 +262,8 @@ class VariableSearch:
         return False
 
     @property
-    def linked(self) -> dict[str, Linked]:
-        """The trees and chains of objects that lead farther than a search goes, by the names of their first objects."""
+    def linked(self) -> dict[tuple[str, Where], Linked]:
+        """The trees and chains of objects that lead farther than a search goes, by the variables that lead to them."""
         return self._trees.found
 
     @staticmethod

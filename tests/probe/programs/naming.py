@@ -619,6 +619,39 @@ def a_result_without_a_variable_is_found_among_young_objects():
         assert (size, 4) in found
 
 
+class Node:
+    def __init__(self, size, before):
+        self.hidden, self.before = zeros(size, 4), before
+
+
+def chain(size):
+    last = None
+    for _ in range(24):
+        last = Node(size, last)
+    return last
+
+
+@check
+def two_chains_of_one_name_in_two_functions_are_known_by_their_places():
+    memory = Memory()
+
+    def inner():
+        last = chain(186)
+        for _ in range(3):
+            storages = take_inventory(torch, memory=memory)["storages"]
+        assert last.before is not None
+        return storages
+
+    def outer():
+        last = chain(187)
+        storages = inner()
+        assert last.before is not None
+        return storages
+
+    names = {(s["shape"][0], owner_text(s)[-7:]) for s in outer() if s["shape"] in ([186, 4], [187, 4])}
+    assert names == {(186, " inner)"), (187, " outer)")}, names
+
+
 @check
 def what_a_lost_exception_keeps_has_its_name_in_a_scan_that_leaves_something_out():
     def fail():
