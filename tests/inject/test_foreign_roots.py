@@ -37,7 +37,7 @@ def contained(python: Python, made: str, *command: str) -> Child:
     """A program of ana's in a container with what `made` has made; it says "ready"."""
     _, prefixes = outer(python.path)
     how = OWN_ROOT.format(prefixes=prefixes, made=made) + AS_ANA + '"$0" "$@"'
-    command = command or ("sh", "-c", "echo ready; exec sleep 600")
+    command = command or ("sh", "-c", "echo ready; read _")
     child = python.run(["unshare", "--mount", "sh", "-e", "-c", how, *command])
     child.expect("ready")
     return child

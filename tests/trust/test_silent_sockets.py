@@ -24,7 +24,7 @@ from tests.trust.conftest import ANA, COUNTING
 
 pytestmark = [pytest.mark.root, pytest.mark.needs("setpriv")]
 
-SLEEPING = ["setpriv", f"--reuid={ANA}", f"--regid={ANA}", "--clear-groups", "sh", "-c", "echo ready; exec sleep 600"]
+SLEEPING = ["setpriv", f"--reuid={ANA}", f"--regid={ANA}", "--clear-groups", "sh", "-c", "echo ready; read _"]
 
 
 class Listeners:
@@ -229,7 +229,7 @@ def test_a_socket_outside_of_the_programs_root_is_not_reached(python: Python, tm
             root=$(mktemp -d) && mount -t tmpfs none "$root" && cd "$root" && mkdir tmp run usr bin lib lib64
             for folder in usr bin lib lib64; do if [ -d /$folder ]; then mount --rbind /$folder $folder; fi; done
             ln -s {outside} link && exec chroot . setpriv --reuid={ANA} --regid={ANA} --clear-groups \\
-                sh -c "echo ready; exec sleep 600" """
+                sh -c "echo ready; read _" """
         runtime_dir = ESCAPES[name].format(outside=outside)
         child = python.run(["unshare", "--mount", "sh", "-e", "-c", made], XDG_RUNTIME_DIR=runtime_dir)
         child.expect("ready")
