@@ -88,6 +88,7 @@ STATEMENTS = {
         ["batches.queue (train.py:7 in producer) grows: 160 MiB in 20 elements", "Give batches a maxsize",
          "queue.Queue(maxsize=8)"],
     ),
+    "a deque in a variable called queue": ({"name": "queue", "kind": "deque"}, ["Give queue a maxlen"]),
     "a queue of asyncio's": (
         {"name": "batches._queue", "kind": "deque", "where": "train.py:9 in main"},
         ["Give batches a maxsize", "asyncio.Queue(maxsize=8)"],
@@ -370,7 +371,7 @@ def test_a_hidden_state_whose_graph_keeps_every_step_is_to_be_detached():
     kept = {"saved_by": "AddmmBackward0", "kept_by": "hidden (train.py:12 in main)"}
     own = Tensor(8, "hidden (train.py:12 in main)", X)
     finding = find([([own, Tensor(size, "mat1 of AddmmBackward0", X, **kept)], ()) for size in RISING])
-    assert finding.remedy.startswith("Cut its graph off once in each step: hidden = hidden.detach(): that would free ")
+    assert finding.remedy.startswith("Detach it once in each step (hidden = hidden.detach()): that would free ")
 
 
 @pytest.mark.parametrize("is_complete", [True, False], ids=["complete", "incomplete"])

@@ -194,7 +194,7 @@ def _without_both(variable: GrowingVariable, what: str) -> str:
 def _without_graph_of_sum(variable: GrowingVariable, freed: str) -> str:
     layout = variable.last.layout
     if not variable.is_scalar:
-        return f"Cut its graph off once in each step: {variable.name} = {variable.name}.detach(): {freed}"
+        return f"Detach it once in each step ({variable.name} = {variable.name}.detach()): {freed}"
     if any(category_bytes(layout, kind) for kind in (Category.GRADIENT, Category.OPTIMIZER_STATE)):
         return (
             f"Add the .item() of each tensor to {variable.name}, without its graph: {freed} Where nothing is trained,"
@@ -221,7 +221,7 @@ def _without_tensors(variable: GrowingVariable) -> str:
     if container.type == CACHE:
         return f"Give the lru_cache of {name} a maxsize, or call {name}.cache_clear() when its results are used up."
     if container.type == "deque":
-        return _bounded(name, "" if container.held_by else f".{name.rpartition('.')[2]}")
+        return _bounded(name, "" if container.held_by else next(filter(name.endswith, _QUEUES), ""))
     if container.type in _MAPPINGS:
         return f"Delete the entries of {name} that are no longer needed, or keep them in host memory (.cpu())."
     element, verb = variable.element, _VERBS.get(container.type, "Store")

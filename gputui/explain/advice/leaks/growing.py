@@ -99,7 +99,7 @@ class GrowingVariable:
 
     @property
     def has_several_tensors(self) -> bool:
-        """Whether it is an object of C, such as an iterator, whose elements cannot be told apart."""
+        """Whether several tensors have its name, as those that an iterator keeps, and no graph does."""
         return self.container is None and not self.graphs and len(self.kept.addresses) > 1
 
     @property
