@@ -81,6 +81,12 @@ class Sitting(Running):
         await self.until(lambda: Place(node.split("-", maxsplit=1)[0], node) in self.app.snapshot.fleet.devices)
         await self.settle()
 
+    async def show_jobs(self) -> None:
+        """Show jobs in place of nodes, and wait for them."""
+        await self.press("t")
+        await self.until(lambda: self.app.snapshot.fleet.jobs)
+        await self.settle()
+
 
 @asynccontextmanager
 async def fleet(size: Size = (120, 40), *, is_demo: bool = False, **settings) -> AsyncIterator[Sitting]:
@@ -103,8 +109,7 @@ async def test_the_table_at_each_size(screen_text) -> None:
             await at.resize(width, height)
             await at.look()
             assert at.text == screen_text(name=f"nodes {width}x{height}")
-        await at.press("t")
-        await at.look()
+        await at.show_jobs()
         await at.press("home", "space")
         await at.until(lambda: at.app.snapshot.fleet.ranks)
         for width, height in SIZES:
@@ -143,8 +148,8 @@ async def test_only_open_nodes_on_screen_are_asked_for() -> None:
         await at.until(lambda: at.machine.attention.nodes == frozenset())
         assert Place("east", "east-01") in at.app.snapshot.fleet.devices  # what is known stays
         assert not at.machine.attention.wants_jobs
-        await at.press("t")
-        await at.until(lambda: at.machine.attention.wants_jobs)
+        await at.show_jobs()
+        assert at.machine.attention.wants_jobs
         await at.press("home", "space")
         await at.until(lambda: at.machine.attention.jobs == {JobName("east", "Slurm job", "4711")})
 
@@ -245,9 +250,7 @@ async def test_attach_takes_all_processes_of_a_job_wherever_they_run(monkeypatch
     async with fleet() as at:
         await at.press("a")
         assert at.notices[-1].startswith("Attach to a process, or to a job (t)")
-        await at.press("t")
-        await at.until(lambda: at.app.snapshot.fleet.jobs)
-        await at.settle()
+        await at.show_jobs()
         await at.press("home", "a")
         assert at.notices[-1] == "Its processes are not known yet: space asks for them."
         await at.press("space")
