@@ -13,6 +13,7 @@ imported: in a forked process each page that they touch is copied.
 from __future__ import annotations
 
 import array
+import atexit
 import ctypes
 import gc
 import importlib
@@ -22,10 +23,12 @@ import select
 import socket
 import struct
 import sys
+import threading
 import types
 from contextlib import suppress
 from pathlib import Path
 
+IS_BY_DAY = os.environ.get("GPUTUI_TEST_SCALE", "1") == "1"
 COMES_WITHIN_S = 60.0
 """Who starts this process connects at once; if nobody has come by then, nobody will."""
 
@@ -88,7 +91,7 @@ def import_modules() -> None:
     """Import what the programs need."""
     for name in sys.argv[2:]:
         importlib.import_module(name)
-    if os.environ.get("GPUTUI_TEST_SCALE", "1") == "1":
+    if IS_BY_DAY:
         pass_over_what_is_there()
 
 
@@ -143,5 +146,27 @@ def show_environment(environment: dict[str, str]) -> None:
     ctypes.memmove(start, block, len(block))
 
 
-code = program_to_run()
-exec(code, vars(sys.modules["__main__"]))
+def run(code: types.CodeType) -> None:
+    """Run a program to its end."""
+    try:
+        exec(code, vars(sys.modules["__main__"]))
+    except SystemExit as end:
+        if end.code is not None and type(end.code) is not int:
+            raise
+        end_now(end.code or 0)
+    end_now(0)
+
+
+def end_now(status: int) -> None:
+    """End with what a program may have asked for at its end: by day, without clearing its modules after that."""
+    if IS_BY_DAY:
+        threading._shutdown()
+        atexit._run_exitfuncs()
+        with suppress(OSError, ValueError):  # what cannot be written is for Python to say
+            for stream in filter(None, (sys.stdout, sys.stderr)):
+                stream.flush()
+            os._exit(status & 0xFF)
+    sys.exit(status)
+
+
+run(program_to_run())
