@@ -129,12 +129,28 @@ def test_a_look_makes_so_many_stops_where_one_is_too_short(when: str, stops: int
     assert not taking.goes_on_after(unfinished)
 
 
-@pytest.mark.parametrize(("pause_ms", "uncut_ms", "at_top_ms"), [(25, 100, 50), (5, 5, 5), (25, 25, 25)])
-def test_a_look_near_the_top_of_a_step_has_one_stop_as_long_as_two(pause_ms: float, uncut_ms: float, at_top_ms: float):
-    request = read_request({"type": "look", "when": "changed", "pause_ms": pause_ms})[1]
-    taking = LookUnderWay(request, is_at_top=True)
-    assert (taking.stop_ms(uncut_ms), LookUnderWay(request).stop_ms(uncut_ms)) == (at_top_ms, pause_ms)
+def automatic(pause_ms: float = 25.0, **kinds: bool) -> LookUnderWay:
+    return LookUnderWay(read_request({"type": "look", "when": "changed", "pause_ms": pause_ms})[1], **kinds)
+
+
+@pytest.mark.parametrize("kind", ["is_at_top", "is_passing"])
+@pytest.mark.parametrize(("pause_ms", "uncut_ms"), [(25, 100), (5, 5), (25, 25)])
+def test_a_look_at_what_does_not_last_has_one_stop_as_long_as_a_call(kind: str, pause_ms: float, uncut_ms: float):
+    taking = automatic(pause_ms, **{kind: True})
+    assert (taking.stop_ms(uncut_ms), automatic(pause_ms).stop_ms(uncut_ms)) == (uncut_ms, pause_ms)
     assert not taking.goes_on_after({"inventory": {"is_complete": False}})
+    assert taking.has_map
+
+
+def test_after_stops_between_which_memory_has_changed_a_look_has_one_stop_while_that_takes_longer_than_one():
+    for stamps, is_passing in ((["a"], False), (["a", "a"], False), (["a", "b"], True)):
+        taking = automatic()
+        taking.stamps += stamps
+        assert taking.is_passing == is_passing
+    for cpu_ms, is_passing in ((24.0, False), (60.0, True)):
+        taking = automatic(is_passing=True)
+        taking.add({"pause_ms": cpu_ms, "probe_cpu_ms": cpu_ms})
+        assert taking.is_passing == is_passing
 
 
 def automatic_look(client: ProbeClient, pause_s: float | None = None) -> Look:

@@ -46,6 +46,8 @@ class LookRunner:
         self._budget = Budget()
         self._taking: LookUnderWay | None = None
         self._pace = _new_pace()
+        self._is_passing = False
+        """See `LookUnderWay`, of the last automatic look."""
         self._uncut_ms = 0.0
         """How long one call may stop the program that cannot be cut, as the last look was asked for."""
 
@@ -62,7 +64,9 @@ class LookRunner:
     def begin(self, request: LookRequest, *, is_at_top: bool = False) -> None:
         """Begin a look, in the main thread or, if that is absent, in the probe's own; `is_at_top`: see `TopWatch`."""
         self._torch_with_reader()
-        self._taking, self._uncut_ms = LookUnderWay(request, is_at_top=is_at_top), uncut_ms(request.pause_ms)
+        self._uncut_ms = uncut_ms(request.pause_ms)
+        is_passing = self._is_passing and not request.is_urgent and self._uncut_ms > request.pause_ms
+        self._taking = LookUnderWay(request, is_at_top=is_at_top, is_passing=is_passing)
         self._begin_stop(self._taking)
 
     def finished(self) -> dict[str, Any] | None:
@@ -86,6 +90,7 @@ class LookRunner:
             self._begin_stop(taking)
             return None
         self._learn(look, taking.request.pause_ms)
+        taking.stamps.append(self.stamp(look["statistics"]))
         if taking.goes_on_after(look):
             if self._reader is not None:
                 self._reader.keep_part(look)
@@ -186,6 +191,8 @@ class LookRunner:
         look = taking.whole(last)
         self._describe_map(look)
         look["method"], look["is_urgent"] = taking.request.method, taking.request.is_urgent
+        if not taking.request.is_urgent:
+            self._is_passing = taking.is_passing
         if self._reader is not None:
             self._reader.note_search(look, self._uncut_ms)
         is_done = is_complete(look) and not self._may_find_more

@@ -30,10 +30,13 @@ _SEGMENTS = 64
 class LookUnderWay:
     """What was asked for, and what the stops so far have read and cost."""
 
-    def __init__(self, request: LookRequest, *, is_at_top: bool = False) -> None:
+    def __init__(self, request: LookRequest, *, is_at_top: bool = False, is_passing: bool = False) -> None:
         self.request = request
         self.is_at_top = is_at_top
-        """Whether a step is near its top: then the first stop is the only one, with the map and the inventory."""
+        self.is_one_stop = is_at_top or is_passing
+        """Whether the first stop is the only one, with the map and the inventory: what is there does not last."""
+        self.stamps: list[object] = []
+        """What `LookRunner.stamp` was in each stop."""
         self.plan = NOTHING_LEFT_OUT._replace(method=request.method)
         """Made in the first stop, which reads how many blocks there are."""
         self.stops = 0
@@ -57,9 +60,16 @@ class LookUnderWay:
         return not self.request.is_urgent and not self.is_at_top and not self.stops
 
     def stop_ms(self, uncut_ms: float) -> float:
-        """How long one stop may be: near the top of a step, which does not last, as long as those of another look."""
+        """How long one stop may be: one that is the only one may take as long as a call that cannot be cut."""
         pause_ms = self.request.pause_ms
-        return max(pause_ms, min(uncut_ms, STOPS_OF_AUTOMATIC * pause_ms)) if self.is_at_top else pause_ms
+        return max(pause_ms, uncut_ms) if self.is_one_stop else pause_ms
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether the next automatic look is to be one stop: memory changes between the stops that it would take."""
+        if self.is_one_stop:
+            return self.cpu_ms > self.request.pause_ms
+        return len(set(self.stamps)) > 1
 
     @property
     def method(self) -> str:
@@ -69,11 +79,11 @@ class LookUnderWay:
     @property
     def has_map(self) -> bool:
         """Whether the next stop takes the map."""
-        return self.plan.has_map and not (self.plan.is_map_apart and self.before_map is None and not self.is_at_top)
+        return self.plan.has_map and not (self.plan.is_map_apart and self.before_map is None and not self.is_one_stop)
 
     def goes_on_after(self, look: dict[str, Any]) -> bool:
         """Whether another stop follows the one that has taken `look`."""
-        if self.before_map is not None or self.is_at_top:
+        if self.before_map is not None or self.is_one_stop:
             return False
         at_most = STOPS_ON_REQUEST if self.request.is_urgent else STOPS_OF_AUTOMATIC
         if not is_complete(look) and self.stops < at_most:
