@@ -140,6 +140,8 @@ def test_a_look_at_what_does_not_last_has_one_stop_as_long_as_a_call(kind: str, 
     assert (taking.stop_ms(uncut_ms), automatic(pause_ms).stop_ms(uncut_ms)) == (uncut_ms, pause_ms)
     assert not taking.goes_on_after({"inventory": {"is_complete": False}})
     assert taking.has_map
+    taking.in_main_thread = False
+    assert taking.stop_ms(uncut_ms) == pause_ms
 
 
 def test_after_stops_between_which_memory_has_changed_a_look_has_one_stop_while_that_takes_longer_than_one():
@@ -147,6 +149,8 @@ def test_after_stops_between_which_memory_has_changed_a_look_has_one_stop_while_
         taking = automatic()
         taking.stamps += stamps
         assert taking.is_passing == is_passing
+        taking.in_main_thread = False  # there a main thread that goes on would free what a long stop keeps alive
+        assert not taking.is_passing
     for cpu_ms, is_passing in ((24.0, False), (60.0, True)):
         taking = automatic(is_passing=True)
         taking.add({"pause_ms": cpu_ms, "probe_cpu_ms": cpu_ms})

@@ -225,12 +225,13 @@ class LookRunner:
     def _take(self, taking: LookUnderWay, *, in_main_thread: bool) -> dict[str, Any]:
         """One stop, in the calling thread."""
         look = empty_look([])
-        read = partial(self._read, taking, look, in_main_thread=in_main_thread)
+        taking.in_main_thread = in_main_thread
+        read = partial(self._read, taking, look)
         longest_ms = max(taking.request.pause_ms, self._uncut_ms)
         look["cost"] = undisturbed(read, longest_ms, in_turn=not in_main_thread)
         return look
 
-    def _read(self, taking: LookUnderWay, look: dict[str, Any], *, in_main_thread: bool) -> None:
+    def _read(self, taking: LookUnderWay, look: dict[str, Any]) -> None:
         meter = Meter(taking.stop_ms(self._uncut_ms) * (1 - RESERVE) / 1000)  # the map is taken first, in the same time
         torch = process.loaded_torch()
         if torch is None or self._reader is None:
@@ -254,7 +255,7 @@ class LookRunner:
                 meter,
                 may_walk=taking.plan.may_walk,
                 has_map=taking.has_map,
-                in_main_thread=in_main_thread,
+                in_main_thread=taking.in_main_thread,
             )
 
     def _may_climb(self, taking: LookUnderWay) -> bool:

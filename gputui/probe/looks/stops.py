@@ -35,6 +35,8 @@ class LookUnderWay:
         self.is_at_top = is_at_top
         self.is_one_stop = is_at_top or is_passing
         """Whether the first stop is the only one, with the map and the inventory: what is there does not last."""
+        self.in_main_thread = True
+        """Whether the stop under way is one of the main thread, and not of the probe's, beside which that may go on."""
         self.stamps: list[object] = []
         """What `LookRunner.stamp` was in each stop."""
         self.plan = NOTHING_LEFT_OUT._replace(method=request.method)
@@ -62,14 +64,14 @@ class LookUnderWay:
     def stop_ms(self, uncut_ms: float) -> float:
         """How long one stop may be: one that is the only one may take as long as a call that cannot be cut."""
         pause_ms = self.request.pause_ms
-        return max(pause_ms, uncut_ms) if self.is_one_stop else pause_ms
+        return max(pause_ms, uncut_ms) if self.is_one_stop and self.in_main_thread else pause_ms
 
     @property
     def is_passing(self) -> bool:
         """Whether the next automatic look is to be one stop: memory changes between the stops that it would take."""
         if self.is_one_stop:
-            return self.cpu_ms > self.request.pause_ms
-        return len(set(self.stamps)) > 1
+            return self.in_main_thread and self.cpu_ms > self.request.pause_ms
+        return self.in_main_thread and len(set(self.stamps)) > 1
 
     @property
     def method(self) -> str:
