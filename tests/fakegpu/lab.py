@@ -14,6 +14,7 @@ import shutil
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from ctypes import c_char, c_int32, c_int64, c_uint32, c_uint64
+from functools import lru_cache
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -313,6 +314,7 @@ def _compile(library: Path, sources: Iterable[str], flags: Iterable[str]) -> Non
     fresh.replace(library)
 
 
+@lru_cache
 def _cuda_headers(python: str) -> list[Path]:
     """The folders of CUDA headers in the packages that a CUDA build of PyTorch depends on, which lie beside it."""
     code = "import importlib.util, pathlib; print(pathlib.Path(importlib.util.find_spec('torch').origin).parents[1])"
