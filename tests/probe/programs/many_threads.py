@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import os
 import sys
 import threading
 import warnings
@@ -49,6 +50,8 @@ def threads(functions):
         thread.start()
     for _ in started:
         ready.acquire()
+    while len(is_over._cond._waiters) < len(started):  # a thread that still runs is read again in the next look
+        os.sched_yield()
     try:
         yield
     finally:
