@@ -38,6 +38,7 @@ ONLY_REAL = {"nvidia-smi knows no fake GPUs: no reading was compared."}
 NOT_THERE = Absent("not supported by this device")
 
 
+@pytest.mark.night
 def test_it_runs_to_its_end_on_a_fake_gpu(cuda_path: str, tmp_path: Path, sockets: Path) -> None:  # noqa: F811
     file = tmp_path / "report.json"
     words = [sys.executable, "-m", "benchmarks.real_gpu", "--fake", "--brief", "--json", str(file)]

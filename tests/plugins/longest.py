@@ -21,6 +21,7 @@ LONGEST = {
         "test_the_plugin_of_pytest_fails_with_what_holds_the_peak",
         "test_the_plugin_of_pytest_can_measure_on_a_gpu",
     },
+    "explain/answer/test_examples.py": {"test_at_every_moment_of_a_recording_the_rows_add_up_to_the_counters"},
     "faults/test_faults.py": {"test_a_fault_is_a_sentence_and_a_signal_ends_it_without_words"},
     "fleet/test_nodes.py": {"test_a_driver_there_that_hangs_is_a_finding_of_that_node"},
     "inject/test_unprepared_training.py": {
@@ -29,10 +30,14 @@ LONGEST = {
     },
     "probe/test_boundary.py": {"test_no_exception_at_a_line_of_the_probe_reaches_the_program"},
     "probe/test_looks_in_turn.py": {"test_each_look_names_what_is_there_at_its_moment"},
-    "probe/test_program_states.py": {"test_looks_during_a_compilation_change_no_graph"},
+    "probe/test_many_threads.py": {"test_many_threads_make_looks_little_dearer_and_lose_no_name"},
+    "probe/test_monsters.py": {"test_no_look_takes_more_than_its_steps"},
+    "probe/test_program_states.py": {
+        "test_a_tracer_does_not_record_a_look",
+        "test_looks_during_a_compilation_change_no_graph",
+    },
     "reports/test_reports.py": {"test_the_first_lines_answer_the_report_and_the_remedy_works"},
     "terminal/test_sizes.py": {"test_every_screen_survives_every_size"},
-    "test_benchmark_real_gpu.py": {"test_it_runs_to_its_end_on_a_fake_gpu"},
     "trust/test_hostile_target.py": {"test_no_name_in_a_program_can_control_the_terminal"},
     "trust/test_odd_programs.py": {"test_looks_change_nothing"},
     "trust/test_same.py": {"test_a_viewer_changes_nothing_in_a_training_run"},
@@ -40,6 +45,8 @@ LONGEST = {
     "ui/attach/test_after_a_week.py": {
         "test_a_frame_after_days_costs_what_one_after_ten_minutes_does_and_every_time_can_be_shown",
     },
+    "ui/test_crowd.py": {"test_a_crowd_that_comes_and_goes_each_second_is_read_once_and_forgotten"},
+    "whatif/test_ahead.py": {"test_a_function_may_return"},
 }
 """Tests that take more than 12 s while others run beside them."""
 
