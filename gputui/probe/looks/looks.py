@@ -191,10 +191,10 @@ class LookRunner:
         look = taking.whole(last)
         self._describe_map(look)
         look["method"], look["is_urgent"] = taking.request.method, taking.request.is_urgent
-        if not taking.request.is_urgent:
-            self._is_passing = taking.is_passing
         if self._reader is not None:
             self._reader.note_search(look, self._uncut_ms)
+            if not taking.request.is_urgent:
+                self._is_passing = taking.is_next_passing(is_named_well=self._reader.is_named_well(look))
         is_done = is_complete(look) and not self._may_find_more
         look["stamp"] = self.stamp(look["statistics"]) if is_done else None
         return look

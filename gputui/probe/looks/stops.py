@@ -66,12 +66,11 @@ class LookUnderWay:
         pause_ms = self.request.pause_ms
         return max(pause_ms, uncut_ms) if self.is_one_stop and self.in_main_thread else pause_ms
 
-    @property
-    def is_passing(self) -> bool:
-        """Whether the next automatic look is to be one stop: memory changes between the stops that it would take."""
+    def is_next_passing(self, *, is_named_well: bool) -> bool:
+        """Whether the next automatic look is to be one stop: it names more, as memory changes between two."""
         if self.is_one_stop:
             return self.in_main_thread and self.cpu_ms > self.request.pause_ms
-        return self.in_main_thread and len(set(self.stamps)) > 1
+        return self.in_main_thread and not is_named_well and len(set(self.stamps)) > 1
 
     @property
     def method(self) -> str:

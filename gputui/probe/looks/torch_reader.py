@@ -176,6 +176,10 @@ class TorchReader:
                 return
             look["inventory"] = {**again, "is_of_one_moment": first["is_of_one_moment"]}
 
+    def is_named_well(self, look: dict[str, Any]) -> bool:
+        """Whether nearly everything in a look has a name."""
+        return look["inventory"] is None or self._named_share(look) >= NAMED_WELL
+
     def _named_share(self, look: dict[str, Any]) -> float:
         storages = {**self._memory.entries, **{entry["address"]: entry for entry in look["inventory"]["storages"]}}
         named_bytes = sum(storage["size_bytes"] for storage in storages.values() if storage["device"] >= 0)
