@@ -170,6 +170,7 @@ def test_what_a_collection_frees_is_told_to_the_byte(cuda_python: Python, source
     assert finding["bytes"] == document["devices"][0]["gc_collect"]["freed_bytes"] == int(child.expect("freed")) > 0
 
 
+@pytest.mark.night
 def test_what_the_import_of_the_first_optimizer_keeps_is_told(cuda_python: Python):
     """An exception that is caught while modules import one another keeps the frames of all callers in a cycle."""
     child = cuda_python.start(textwrap.dedent(FIRST_OPTIMIZER + ASLEEP))

@@ -8,7 +8,6 @@ TESTS = Path(__file__).resolve().parent.parent
 LONGEST = {
     "archive/test_peaks.py": {"test_a_probe_tells_the_record_what_was_allocated_of_what_was_held"},
     "attach/test_attach.py": {"test_devices_are_found_through_cuda_visible_devices"},
-    "attach/test_cycles.py": {"test_what_the_import_of_the_first_optimizer_keeps_is_told"},
     "attach/test_far.py": {"test_ranks_of_a_job_on_two_machines_stand_beside_each_other"},
     "attach/test_looks.py": {"test_many_looks_leak_no_references_or_memory"},
     "attach/test_replaced_threads.py": {"test_looks_at_a_program_of_gevents"},

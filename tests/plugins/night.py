@@ -24,6 +24,9 @@ BY_DAY = {
     "attach/test_program_names.py": {
         "test_what_has_a_name_of_the_standard_library_is_the_programs": 2,
     },
+    "attach/test_screen_bytes.py": {
+        "test_a_moment_costs_at_most_two_kibibytes": 2,
+    },
     "attach/test_sick.py": {
         "test_a_cured_program_does_not_get_the_finding": 3,
         "test_the_answer_names_the_holder_and_the_remedy": 4,
@@ -34,6 +37,7 @@ BY_DAY = {
         "test_why_names_the_cause_and_the_remedy": 2,
     },
     "attach/test_top.py": {
+        "test_a_look_near_the_top_shows_the_activations": 2,
         "test_a_single_look_says_what_a_step_needs": 2,
     },
     "attach/test_waiting.py": {
@@ -47,7 +51,7 @@ BY_DAY = {
         "test_the_box_has_the_request_its_place_and_every_allocated_byte": 3,
     },
     "explain/answer/test_examples.py": {
-        "test_at_every_moment_of_a_recording_the_rows_add_up_to_the_counters": 3,
+        "test_at_every_moment_of_a_recording_the_rows_add_up_to_the_counters": 5,
         "test_when_an_example_opens_and_at_its_end_the_answer_names_the_holder_and_the_remedy": 3,
         "test_after_a_jump_to_where_an_example_opens_the_answer_is_the_same": 4,
     },
