@@ -203,7 +203,8 @@ WORKERS = """
 @pytest.mark.long
 def test_workers_and_multiprocessing_end_normally(torch_python: Python, sockets: Path) -> None:
     workers = WORKERS.format(at_night=sized("pass", "torch.multiprocessing.spawn(worker)"))
-    child = torch_python.fork("    import gputui.probe, torch\n    print('ready', flush=True)\n" + workers)
+    ready = "    import gputui.probe, torch\n    print('ready', flush=True)\n"
+    child = torch_python.fork(ready + workers, WHOLE_END="1")
     child.expect("ready")
     with child.attach() as client:
         client.subscribe(0.1)

@@ -4,7 +4,7 @@
 program has its own arguments, `__main__`, environment, folder, session, standard streams and exit, and it initialises
 CUDA like any other program: neither PyTorch nor the fake driver reads its settings at import (PyTorch 2.11), except for
 `backend:` in PYTORCH_CUDA_ALLOC_CONF. It computes in one thread, because other tests run at the same time. By day it
-ends right after its exit functions: to clear PyTorch's modules would copy their pages, for 0.6 s.
+ends right after its exit functions, unless WHOLE_END is set: to clear PyTorch's modules copies their pages, for 0.6 s.
 
 gputui itself is forked, too, where a test runs one of its commands in a usual environment: it imports for half a
 second, and for a whole one before it draws a screen.
@@ -12,7 +12,7 @@ second, and for a whole one before it draws a screen.
 A test may fork if it is about what a probe reads or does in a running program. It needs its own interpreter if it is
 about the start or anything before the first line (`gputui run`, sitecustomize, torchrun, exec), about what PyTorch or
 the probe import and when, about PYTHONHASHSEED or the allocator's backend, about runs that must be equal bit for bit,
-about destructors that run after exit functions, or about `/proc/PID/cmdline`, which is that of the forking process.
+or about `/proc/PID/cmdline`, which is that of the forking process.
 """
 
 from __future__ import annotations

@@ -158,8 +158,11 @@ def run(code: types.CodeType) -> None:
 
 
 def end_now(status: int) -> None:
-    """End with what a program may have asked for at its end: by day, without clearing its modules after that."""
-    if IS_BY_DAY:
+    """End with what a program may have asked for at its end: by day, without clearing its modules after that.
+
+    A test that is about the end sets the variable WHOLE_END.
+    """
+    if IS_BY_DAY and "WHOLE_END" not in os.environ:
         threading._shutdown()
         atexit._run_exitfuncs()
         with suppress(OSError, ValueError):  # what cannot be written is for Python to say

@@ -172,7 +172,9 @@ WAITS = {
 
 @pytest.mark.parametrize("waits", WAITS.values(), ids=WAITS)
 def test_a_program_ends_while_it_is_looked_at_in_the_probes_thread(torch_python: Python, waits: str) -> None:
-    child = torch_python.fork(f"{TRAINING}\n    import os, threading, time\n    {waits}\n    raise SystemExit(6)\n")
+    child = torch_python.fork(
+        f"{TRAINING}\n    import os, threading, time\n    {waits}\n    raise SystemExit(6)\n", WHOLE_END="1"
+    )
     child.expect("ready")
     client = child.attach()
     client.ask_look()
