@@ -12,7 +12,6 @@ _SLOWER = float(os.environ["GPUTUI_BENCHMARK_SLOWER"])
 _thread_time = time.thread_time
 
 
-
 def _passes_faster() -> float:
     return _SLOWER * _thread_time()
 
