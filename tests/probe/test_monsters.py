@@ -63,7 +63,7 @@ def test_what_is_kept_without_a_map_is_bounded():
     memory = Memory()
     for first in range(0, 4 * ENTRIES_AT_MOST, ENTRIES_AT_MOST // 2):
         storages = [
-            {"address": first + number, "device": -1, "size_bytes": 1, "keeper": ""}
+            {"address": first + number, "device": -1, "size_bytes": 1, "category": "other", "keeper": ""}
             for number in range(ENTRIES_AT_MOST // 2)
         ]
         found = {

@@ -4,7 +4,7 @@ In come the frames of all threads and what the looks before have kept (`names/me
 dictionaries, the fields of `gputui.model.attached.tensors.Inventory`; no object of the program is in them.
 
 - `inventory`: the entrance, `take_inventory`. `run`: what is asked in which order, and who gets how much of the time.
-- `saved`: what the autograd graph keeps. `other_tensors`: what no model and no graph owns.
+- `owned`: what models and optimizers own. `saved`: what the autograd graph keeps. `other_tensors`: what neither has.
 - `remembered_reading`: the containers that were remembered because much memory was found in them.
 
 These work in the probe's own thread, after the stop, on numbers and names alone:

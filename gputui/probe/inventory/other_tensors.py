@@ -7,13 +7,13 @@ from math import prod
 from operator import and_, itemgetter, not_, or_
 
 from gputui.probe.inventory.saved import SavedTensors
-from gputui.probe.names.memory import STAYING
 from gputui.probe.objects.plain import type_name
 from gputui.probe.objects.torch_types import Tensor, Torch
 from gputui.probe.pace.meter import Meter
 from gputui.probe.pace.turns import Turns
 from gputui.probe.search.variables import NamedValue
 from gputui.probe.tensors.cache_names import of_caches
+from gputui.probe.tensors.entries import STAYING
 from gputui.probe.tensors.gradients import GradientReader
 from gputui.probe.tensors.model_states import KV_CACHE, ModelStates
 from gputui.probe.tensors.storages import Ledger

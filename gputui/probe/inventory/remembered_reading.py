@@ -12,7 +12,6 @@ from typing import Any
 from gputui.probe.inventory.other_tensors import OtherTensors
 from gputui.probe.names.container_tensors import ContainerTensors, LinkedTensors, Named
 from gputui.probe.names.links import Links, Place
-from gputui.probe.names.memory import OWNED
 from gputui.probe.names.remembered import RememberedContainer
 from gputui.probe.objects import opaque
 from gputui.probe.objects.attributes import AttributeReader
@@ -24,7 +23,7 @@ from gputui.probe.search.records import LEVELS, RECORDS_PER_STEP, SAMPLE, Found,
 from gputui.probe.search.rests import Linked
 from gputui.probe.search.search import VariableSearch
 from gputui.probe.search.variables import NamedValue
-from gputui.probe.tensors.entries import Entry
+from gputui.probe.tensors.entries import OWNED, Entry
 from gputui.probe.tensors.storages import Ledger
 from gputui.protocol.owners import BELOW, Owner, owner_of
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import partial
 from itertools import groupby
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from types import FrameType
 from typing import Any
 
@@ -13,6 +13,7 @@ from gputui.probe.allocator import known_sizes
 from gputui.probe.engines.read import engine_reader
 from gputui.probe.inventory import lines
 from gputui.probe.inventory.other_tensors import OtherTensors
+from gputui.probe.inventory.owned import OwnedReading
 from gputui.probe.inventory.remembered_reading import RememberedReading
 from gputui.probe.inventory.saved import SavedTensors
 from gputui.probe.names import remembered
@@ -27,13 +28,11 @@ from gputui.probe.objects.torch_types import Torch
 from gputui.probe.pace.meter import Meter
 from gputui.probe.search import containers, suspended
 from gputui.probe.search.keepers import Keepers
-from gputui.probe.search.modules import KnownModule
 from gputui.probe.search.search import VariableSearch
 from gputui.probe.search.variables import NamedValue
 from gputui.probe.tensors.autograd import Graph
 from gputui.probe.tensors.gradients import AtRest, GradientReader
 from gputui.probe.tensors.model_states import ModelStates, OwnedMemory
-from gputui.probe.tensors.optimizer_states import OptimizerStates
 from gputui.probe.tensors.storages import SCAN_ASKS_PINNED_FROM_BYTES, WALK_ASKS_PINNED_FROM_BYTES, Ledger
 
 WALK = "walk"
@@ -101,7 +100,9 @@ class InventoryRun:
             meter,
             OwnedMemory(memory.turns) if is_scan else memory.owned,
         )
-        self._optimizer_states = OptimizerStates(torch, self._ledger, self._model_states, meter)
+        self._owned = OwnedReading(
+            *(torch, self._search, self._ledger, self._model_states, self._attributes, memory, meter)
+        )
         self._saved = SavedTensors(
             Graph(torch, self._attributes, self._at_rest, frozenset() if is_scan else memory.walked.numbers),
             self._ledger,
@@ -139,7 +140,7 @@ class InventoryRun:
         """Record what models and optimizers own; returns whether there was time for all of it."""
         with self._meter.within(OWNED_SHARE):
             if self._meter.spend():
-                self._attempt(self._record_owned)
+                self._attempt(self._owned.record_owned)
             return not self._meter.is_over
 
     def _fields(self) -> dict[str, Any]:
@@ -239,33 +240,6 @@ class InventoryRun:
         if self._heap.has_frozen:
             self._problems.append(FROZEN)
         return groups
-
-    def _record_owned(self) -> None:
-        memory = self._memory
-        modules = memory.trees.named
-        kept = memory.trees.kept(self._search.modules)
-        live = [known for known in modules if id(known) not in kept] if kept else modules
-        self._record_modules(live)
-        for root, tree in groupby(kept.values(), key=itemgetter(0)):
-            with self._ledger.kept_by(root.keeper, root.where):
-                self._record_modules([known for _, known in tree], root)
-        variables = lru_cache(maxsize=None)(self._variables)  # most optimizers never ask for them
-        for optimizer in self._search.optimizers:
-            with self._ledger.kept_by(optimizer.keeper, optimizer.where if optimizer.keeper else ""):
-                attributes = self._attributes.read(optimizer.value)
-                self._optimizer_states.record(optimizer.name, attributes, variables)
-
-    def _variables(self) -> dict[int, NamedValue]:
-        """The tensors that variables hold, by id."""
-        return {id(named.value): named for named in self._search.tensors}
-
-    def _record_modules(self, modules: list[KnownModule], root: NamedValue | None = None) -> None:
-        """Record what these modules own, and search their attributes."""
-        where, keeper = (root.where, root.keeper) if root else ("", "")
-        self._model_states.record_modules(modules, self._memory.trees.version)
-        due = self._search.whose_attributes_are_due(modules)
-        for (known,) in self._memory.turns.in_turn(f"attributes {keeper}", due, self._meter):
-            self._search.attributes_of(known, where, keeper, self._meter)
 
     def _record_saved(self) -> None:
         if not self._saved.is_readable:

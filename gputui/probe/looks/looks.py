@@ -13,7 +13,7 @@ from gputui.probe.looks.stops import LookUnderWay, empty_look, is_complete, let_
 from gputui.probe.main_thread import process
 from gputui.probe.main_thread.activity import Watch
 from gputui.probe.main_thread.calls import MainThread, MainThreadCall
-from gputui.probe.pace.budget import RECORDS, RESERVE, Budget, LookRequest, Plan, on_request
+from gputui.probe.pace.budget import RECORDS, RESERVE, RESERVE_MS, Budget, LookRequest, Plan, on_request
 from gputui.probe.pace.meter import Meter
 from gputui.probe.pace.pace import Pace
 from gputui.protocol import pauses
@@ -48,6 +48,8 @@ class LookRunner:
         self._pace = _new_pace()
         self._is_passing = False
         """See `LookUnderWay`, of the last automatic look."""
+        self._is_cut = False
+        """Whether the last look had no time for some memory that has no name."""
         self._uncut_ms = 0.0
         """How long one call may stop the program that cannot be cut, as the last look was asked for."""
 
@@ -144,7 +146,7 @@ class LookRunner:
 
     def account(self, cost_s: float) -> None:
         """Note what an automatic look has cost."""
-        self._pace.account(cost_s, goes_on=self._may_find_more)
+        self._pace.account(cost_s, goes_on=self._may_find_more or self._is_cut)
 
     def with_automatic(self, statistics: dict[str, Any]) -> dict[str, Any]:
         """All fields of `model.attached.target.Statistics`: counters, what automatic looks are, who records history."""
@@ -193,8 +195,10 @@ class LookRunner:
         look["method"], look["is_urgent"] = taking.request.method, taking.request.is_urgent
         if self._reader is not None:
             self._reader.note_search(look, self._uncut_ms)
+            is_named_well = self._reader.is_named_well(look)
+            self._is_cut = not is_named_well and not is_complete(look)
             if not taking.request.is_urgent:
-                self._is_passing = taking.is_next_passing(is_named_well=self._reader.is_named_well(look))
+                self._is_passing = taking.is_next_passing(is_named_well=is_named_well)
         is_done = is_complete(look) and not self._may_find_more
         look["stamp"] = self.stamp(look["statistics"]) if is_done else None
         return look
@@ -232,7 +236,8 @@ class LookRunner:
         return look
 
     def _read(self, taking: LookUnderWay, look: dict[str, Any]) -> None:
-        meter = Meter(taking.stop_ms(self._uncut_ms) * (1 - RESERVE) / 1000)  # the map is taken first, in the same time
+        stop_ms = taking.stop_ms(self._uncut_ms)
+        meter = Meter((stop_ms - min(RESERVE * stop_ms, RESERVE_MS)) / 1000)  # the map is taken first, in the same time
         torch = process.loaded_torch()
         if torch is None or self._reader is None:
             look["problems"].append(_NO_TORCH)

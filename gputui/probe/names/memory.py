@@ -22,7 +22,7 @@ from gputui.probe.search.program_modules import ProgramModules
 from gputui.probe.search.rests import Linked, SearchMemory
 from gputui.probe.search.suspended import Suspended
 from gputui.probe.tensors.autograd import WalkedParts
-from gputui.probe.tensors.entries import HOST
+from gputui.probe.tensors.entries import HOST, OWNED, STAYING
 from gputui.probe.tensors.model_states import OwnedMemory
 from gputui.probe.tensors.reducer_buckets import ReducerBuckets
 from gputui.probe.tensors.views import by_address
@@ -34,10 +34,6 @@ SCAN = "scan"
 """The method of an inventory of all Python objects."""
 WORKSPACES_AT_MOST = 16
 """So many blocks of the size of a workspace may be some, two for each stream; more are tensors."""
-STAYING = frozenset({"parameter", "optimizer_state", "buffer"})
-"""The categories of what keeps its place for as long as it lives."""
-OWNED = STAYING | {"gradient"}
-"""The categories of what models and optimizers own, whatever else holds it."""
 CALLERS_EVERY = 16
 """How often a look searches the program's functions for calls of `empty_cache()`."""
 LINKED_AT_MOST = 16
@@ -125,6 +121,8 @@ class Memory:
         keeper = {"keeper": LOST_EXCEPTION} if inventory["is_complete"] else {}
         lost = {storage["address"]: {**storage, **keeper} for storage in self._of_exceptions}
         earlier = {**self._read_before(inventory), **lost}
+        if any(map(_is_staying, map(found.__getitem__, found.keys() - self.entries.keys()))):
+            self.owned.parts_known = 0
         by_operation = inventory.pop("by_operation", set())
         for address in lost.keys() & found.keys() if not inventory["is_complete"] else ():
             has_no_name = address in by_operation or _is_loose(found[address])
@@ -221,6 +219,10 @@ def _add_known(inventory: dict[str, Any], known: list[ContainerTensors | LinkedT
             found[address] = entry
     if known:
         inventory["storages"] = list(found.values())
+
+
+def _is_staying(storage: dict[str, Any]) -> bool:
+    return storage["category"] in STAYING and storage["device"] != HOST
 
 
 def _may_stay(storage: dict[str, Any]) -> bool:

@@ -16,8 +16,9 @@ from typing import NamedTuple
 
 from gputui.protocol import pauses
 
-RESERVE = 0.3
-"""The part of a stop that is kept for what the meter does not count: statistics, sorting, freeing what was read."""
+RESERVE, RESERVE_MS = 0.3, 20.0
+"""The part of a stop that is kept for what the meter does not count, and how much is kept at most: for statistics,
+sorting, and freeing what was read."""
 LARGEST_PART = 0.5
 """The largest part of a stop for one call: what takes longer is left out."""
 MANY_BLOCKS, MAP_PART = 4096, 0.25

@@ -78,6 +78,18 @@ class Meter:
             return True
         return self._grant(steps)
 
+    def has_time(self) -> bool:
+        """Whether the next piece of work may begin, by the clock: for work of which a step may take long."""
+        if not self.is_over and self._clock() > self._ends_at:
+            self.end()
+        return not self.is_over
+
+    def end(self) -> None:
+        """Grant nothing more, as something must be left out."""
+        self.is_over = True
+        self._granted, self._left = self._granted - self._left, 0
+        self.leave_out()
+
     def affordable_steps(self) -> int:
         """How many steps there is time for, about."""
         left_s = max(0.0, min(self._ends_at - self._clock(), FOREVER_S))
@@ -95,9 +107,7 @@ class Meter:
         is_large = steps > STEPS_BETWEEN_CHECKS
         has_time = self._clock() <= self._ends_at and (not is_large or steps <= self.affordable_steps())
         if not has_time or taken + steps > self._max_steps:
-            self.is_over = True
-            self._granted, self._left = self._granted - self._left, 0
-            self.leave_out()
+            self.end()
             return False
         more = steps if is_large else min(STEPS_BETWEEN_CHECKS, self._max_steps - taken)
         self._granted, self._left = self._granted - self._left + more, more - steps

@@ -24,6 +24,9 @@ class Turns:
         start = self._starts.pop(what, 0) % max(1, len(items))
         firsts = [*range(start, len(items), at_once), *range(0, start, at_once)]
         for number, first in enumerate(firsts):
+            if not meter.has_time():
+                self._starts[what] = first
+                return
             yield items[first : min(first + at_once, len(items) if first >= start else start)]
             if meter.is_over:
                 self._starts[what] = firsts[max(number, 1) % len(firsts)]

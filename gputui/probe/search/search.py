@@ -6,13 +6,13 @@ A search is bounded by a meter. What it learns (`rests.py`) makes the next one c
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import compress, count, islice, repeat
-from operator import not_
+from operator import itemgetter, not_
 from types import FunctionType
-from typing import Any
+from typing import Any, List, Union
 
 from gputui.probe.objects.attributes import AttributeReader
 from gputui.probe.objects.functions import FunctionFilter
@@ -27,7 +27,7 @@ from gputui.probe.objects.kinds import (
     TypeClassifier,
 )
 from gputui.probe.objects.stacks import Namespace
-from gputui.probe.objects.torch_types import AnyObject
+from gputui.probe.objects.torch_types import AnyObject, Module
 from gputui.probe.pace.meter import Meter
 from gputui.probe.search.container_lines import Container
 from gputui.probe.search.containers import DESCRIBED_AT_MOST, SHORTEST
@@ -36,9 +36,11 @@ from gputui.probe.search.records import RECORDS_AT_MOST, Found, RecordReader
 from gputui.probe.search.rests import CONTAINERS as OWN_TYPES
 from gputui.probe.search.rests import Linked, SearchMemory, Trail, Trees
 from gputui.probe.search.variables import (
+    MANY,
     SAMPLE,
     ContentReader,
     Contents,
+    Elements,
     NamedValue,
     named_inside,
     size_of,
@@ -47,6 +49,7 @@ from gputui.protocol.owners import Where
 
 REMEMBERED = frozenset({MODULE, OPTIMIZER})
 """Those that one look has found are known in later ones, whatever leads to them then."""
+FINDS = frozenset({TENSOR, MODULE, OPTIMIZER})
 CONTAINERS = frozenset({SEQUENCE, MAPPING})
 LEVELS = 6
 """How far below a variable a search goes: the keys of `server.sessions['ana'].cache.layers[0]` are six levels below."""
@@ -57,11 +60,15 @@ LEVELS_OF_HOOKS, LEVELS_OF_NEW = 6, 4
 these so many levels were made with the hook."""
 RECORDS_SHARE = 0.5
 """Of the time for a search: what it finds must be recorded, too."""
-MANY = 8
-"""From so many values on, tensors are taken in loops of C, and `TAKEN_PER_STEP` in the time of one step."""
 TAKEN_PER_STEP = 8
+"""So many tensors are taken in the time of one step, where they are taken in loops of C."""
 ELEMENTS_PER_STEP = 64
 """So many elements of a container that are passed over cost as much as one object that is read."""
+
+Level = Union[List[NamedValue], Elements]
+"""What one object holds."""
+_value = itemgetter(0)
+"""Of a `NamedValue`."""
 
 
 class VariableSearch:
@@ -129,7 +136,8 @@ class VariableSearch:
         of_interest = list(compress(roots, self._classifier.kinds_of(named.value for named in roots)))
         if not of_interest:
             return
-        trail, level = Trail(holder), [(of_interest, -1)]
+        trail = Trail(holder)
+        level: list[tuple[Level, int]] = [(of_interest, -1)]
         for depth in count():
             self._are_new = not may_rest and depth < LEVELS_OF_NEW
             level = self._explore_level(level, trail, meter, beyond=depth - levels)
@@ -172,11 +180,14 @@ class VariableSearch:
         number = self._memory.number
         return modules if self._is_thorough else [known for known in modules if known.rests_until <= number]
 
-    def attributes_of(self, known: KnownModule, where: Where, keeper: str, meter: Meter) -> None:
-        """Search the attributes of a module that are neither parameters nor buffers nor other modules."""
-        module = known.reference()
-        if module is None or not meter.spend():
-            return
+    def attributes_of(self, modules: list[KnownModule], where: Where, keeper: str, meter: Meter) -> None:
+        """Search the attributes of modules that are neither parameters nor buffers nor other modules."""
+        for known in modules:
+            module = known.reference()
+            if module is not None and meter.spend() and meter.has_time():
+                self._attributes_of_one(known, module, where, keeper, meter)
+
+    def _attributes_of_one(self, known: KnownModule, module: Module, where: Where, keeper: str, meter: Meter) -> None:
         found = self.finds
         named = NamedValue(module, known.name, where, keeper)
         self.explore(self._reader.module_attributes(named), meter, levels=1, holder=module)
@@ -192,39 +203,47 @@ class VariableSearch:
         return held
 
     def _explore_level(
-        self, level: list[tuple[list[NamedValue], int]], trail: Trail, meter: Meter, *, beyond: int
-    ) -> list[tuple[list[NamedValue], int]]:
+        self, level: list[tuple[Level, int]], trail: Trail, meter: Meter, *, beyond: int
+    ) -> list[tuple[Level, int]]:
         """Take these values, each group with the place of its holder on the trail; returns what they hold.
 
         From `beyond` 0 on they are farther from a variable than a search goes, but for what `_leads_deeper` says.
         """
-        deeper: list[tuple[list[NamedValue], int]] = []
+        deeper: list[tuple[Level, int]] = []
         for values, holder in level:
-            if len(values) < MANY or not self._take_tensors(values, holder, trail, meter):
-                deeper += self._explore_values(values, holder, trail, meter, beyond=beyond)
+            if not self._take_tensors(values, holder, trail, meter):
+                singly = values.named() if isinstance(values, Elements) else values
+                deeper += self._explore_values(singly, holder, trail, meter, beyond=beyond)
         return deeper
 
-    def _take_tensors(self, values: list[NamedValue], holder: int, trail: Trail, meter: Meter) -> bool:
+    def _take_tensors(self, values: Level, holder: int, trail: Trail, meter: Meter) -> bool:
         """Take these values in loops of C if all are tensors, each once; False if they are left to be taken singly."""
-        tensors = [named.value for named in values]
-        idents = list(map(id, tensors))
-        if set(self._classifier.kinds_of(tensors)) != {TENSOR} or len(set(idents)) < len(idents):
+        if isinstance(values, Elements):
+            tensors: Sequence[AnyObject] = values.tensors
+        elif len(values) >= MANY:
+            tensors = list(map(_value, values))
+            if set(self._classifier.kinds_of(tensors)) != {TENSOR}:
+                return False
+        else:
             return False
-        is_new = map(not_, map(self.seen.__contains__, idents))
-        found = list(compress(values, is_new))
+        idents = list(map(id, tensors))
+        if len(set(idents)) < len(idents):
+            return False
+        are_new = map(not_, map(self.seen.__contains__, idents))
+        found = values.named(are_new) if isinstance(values, Elements) else list(compress(values, are_new))
         affordable = meter.affordable_steps()  # each must be recorded later
         if len(found) > affordable or not meter.spend(1 + len(found) // TAKEN_PER_STEP):
             del found[affordable:]
             meter.leave_out()
             trail.cut(holder)
-        self.seen.update((id(named.value), named.value) for named in found)
+        self.seen.update(zip(map(id, map(_value, found)), map(_value, found)))
         self.tensors += found
         trail.find(holder)
         return True
 
     def _explore_values(
         self, values: list[NamedValue], holder: int, trail: Trail, meter: Meter, *, beyond: int
-    ) -> Iterator[tuple[list[NamedValue], int]]:
+    ) -> Iterator[tuple[Level, int]]:
         """Take these values one by one; yields what each of them holds, with its place."""
         seen, kind_of = self.seen, self._classifier.kind_of
         for named in values:
@@ -272,11 +291,17 @@ class VariableSearch:
             trail.come_again(value, holder, is_find=kind <= OPTIMIZER)
 
     def _is_resting(self, value: AnyObject, size: int) -> bool:
-        return not self._is_thorough and not self._are_new and self._memory.led_to_nothing(value, size)
+        if self._is_thorough or self._are_new or not self._memory.led_to_nothing(value, size):
+            return False
+        # an element may have been replaced, or the container may have the id of one that is gone
+        return not 0 < size <= SAMPLE or FINDS.isdisjoint(self._kinds_inside(value))
 
     def _holds_atoms(self, value: AnyObject) -> bool:
         """Whether nothing in a container of one of Python's own types is of interest, told in calls of C."""
-        return id(type(value)) in OWN_TYPES and not any(self._classifier.kinds_of(gc.get_referents(value)))
+        return id(type(value)) in OWN_TYPES and not any(self._kinds_inside(value))
+
+    def _kinds_inside(self, value: AnyObject) -> list[int]:
+        return self._classifier.kinds_of(gc.get_referents(value)) if id(type(value)) in OWN_TYPES else []
 
     def _take(self, named: NamedValue, kind: int, holder: int, trail: Trail) -> None:
         """Add a find that the object at the place `holder` leads to."""
@@ -294,7 +319,9 @@ class VariableSearch:
                 return self._reader.read(value, kind, start)
         return None
 
-    def _inside(self, named: NamedValue, kind: int, size: int, meter: Meter, trail: Trail) -> list[NamedValue]:
+    def _inside(
+        self, named: NamedValue, kind: int, size: int, meter: Meter, trail: Trail
+    ) -> list[NamedValue] | Elements:
         """The values of interest in the one that was added to the trail last, which has `size` elements."""
         contents = self._contents(named.value, kind)
         if contents is None:
@@ -302,7 +329,7 @@ class VariableSearch:
             trail.cut(trail.last)
             return []
         meter.spend(contents.read // ELEMENTS_PER_STEP)
-        inside = named_inside(named, contents.items)
+        inside = named_inside(named, contents)
         if size >= SHORTEST and inside:
             trail.note_container(named, size)
         if not contents.is_whole:

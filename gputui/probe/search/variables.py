@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import compress, islice, repeat
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ from gputui.probe.objects.kinds import (
     SAVED,
     SEQUENCE,
     SEQUENCES,
+    TENSOR,
     TypeClassifier,
 )
 from gputui.probe.objects.torch_types import AnyObject
@@ -32,6 +33,8 @@ ELEMENTS_AT_ONCE = 4096
 CONTAINERS_AT_ONCE, CONTAINERS_AT_LEAST = 128, 16
 """The same for elements that hold others: a data set in memory may have a million dictionaries. After searches that had
 no time for what they hold it is fewer, so that the next one comes to that."""
+MANY = 8
+"""From so many values on, tensors are taken in loops of C."""
 FARTHEST = 1 << 18
 """No look reads a dictionary or a set beyond this element: getting there takes 3 ms."""
 
@@ -64,16 +67,34 @@ class NamedValue(NamedTuple):
         return owner_of(self.name, self.where)
 
 
+class Elements(NamedTuple):
+    """The tensors of a list, which get their names once they are known to be new.
+
+    An optimizer's step has each parameter in some ten lists.
+    """
+
+    holder: NamedValue
+    tensors: Sequence[AnyObject]
+
+    def named(self, are_wanted: Iterable[bool] | None = None) -> list[NamedValue]:
+        """All elements with their names, or those that are wanted."""
+        _, name, where, keeper = self.holder
+        wanted = enumerate(self.tensors) if are_wanted is None else compress(enumerate(self.tensors), are_wanted)
+        return [NamedValue(tensor, f"{name}[{number}]", where, keeper) for number, tensor in wanted]
+
+
 class Contents(NamedTuple):
     """What a value holds that is of interest, each with its part of the name.
 
-    `read` elements were passed over for it; `next_start` is where the next look has to go on, or 0.
+    `read` elements were passed over for it; `next_start` is where the next look has to go on, or 0. `tensors` are all
+    elements of a list.
     """
 
     items: list[tuple[str, Any]]
     read: int = 0
     is_whole: bool = True
     next_start: int = 0
+    tensors: Sequence[AnyObject] = ()
 
 
 class ContentReader:
@@ -140,7 +161,10 @@ class ContentReader:
             return Contents([])
         at_once = self._at_once(_part(base, sequence, 0, SAMPLE)) if size > SAMPLE else SAMPLE
         if size <= at_once:
-            return Contents(self._numbered(_part(base, sequence, 0, size), 0), size)
+            elements = _part(base, sequence, 0, size)
+            if size >= MANY and set(self._classifier.kinds_of(elements)) == {TENSOR}:
+                return Contents([], size, tensors=elements)
+            return Contents(self._numbered(elements, 0), size)
         half, is_indexed = at_once // 2, base in (list, tuple)
         older = size - half if is_indexed else min(size, FARTHEST)
         first, last, next_start = _turn(start, half, older)
@@ -192,9 +216,12 @@ _READERS: dict[int, Callable[[ContentReader, AnyObject, int], Contents]] = {
 }
 
 
-def named_inside(holder: NamedValue, items: list[tuple[str, Any]]) -> list[NamedValue]:
+def named_inside(holder: NamedValue, contents: Contents) -> list[NamedValue] | Elements:
     """What a value holds, each with its name: that of the holder and its part of it."""
+    if contents.tensors:
+        return Elements(holder, contents.tensors)
     _, name, where, keeper = holder
+    items = contents.items
     keys = [key for key, _ in items]
     if all(map(str.startswith, keys, repeat("["))):
         rows = zip([element for _, element in items], map(name.__add__, keys), repeat(where), repeat(keeper))

@@ -1,15 +1,17 @@
 """Parameters, gradients and buffers: named after the modules that own them.
 
-In a program of thousands of parameters, one look may not have time for all: each begins where the last one ended. What
-is as the last look has found it, at the same address and by the same name, is recorded in loops of C.
+In a program of thousands of parameters, one look may not have time for all: so they come in parts, and each look begins
+with the one for which the last had no time. What is as the last look has found it, at the same address and by the same
+name, is recorded in loops of C.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import compress, repeat
 from operator import is_not
-from typing import Tuple
+from typing import Tuple, TypeVar
 
 from gputui.probe.objects.torch_types import Module, Tensor, Torch
 from gputui.probe.pace.meter import Meter
@@ -31,6 +33,9 @@ PART = 32
 """So many tensors are recorded between two questions whether there is time left."""
 RECALLED_PER_STEP, RECORDED_PER_STEP = 8, 2
 """So many tensors of the last look are recognised, and so many others are recorded, in the time of one step."""
+Item = TypeVar("Item")
+Record = Callable[[], None]
+"""Records a part of what models or optimizers own."""
 Present = Tuple[KnownModule, Module]
 """A known module with the module itself."""
 
@@ -69,11 +74,18 @@ class Learned:
 
 
 class OwnedMemory:
-    """What a look keeps for the next one: the names of parameters, and where it had no more time."""
+    """What a look keeps for the next one: the names of parameters, and which parts it had no time for."""
 
     def __init__(self, turns: Turns) -> None:
         self.turns = turns
         self.learned = Learned(None)
+        self.parts_known = 0
+        """So many parts of what stays where it is were recorded since the last one in which something was new."""
+
+
+def parted(items: list[Item], at_once: int = PART) -> Iterator[list[Item]]:
+    """These, so many at a time as are recorded between two questions whether there is time left."""
+    return (items[start : start + at_once] for start in range(0, len(items), at_once))
 
 
 class ModelStates:
@@ -89,26 +101,36 @@ class ModelStates:
         self._element_size = tensor_base(torch).element_size
         self._names: dict[int, str] = {}
         self._modules: dict[int, list[str]] = {}
+        self._new: set[int] = set()
+        """The ids of parameters that earlier looks have not found."""
         self._shape_unread: list[Tensor] = []
         self._half_shapes: set[tuple[int, ...]] = set()
         """The shapes of 16-bit parameters, of which an optimizer may keep 32-bit copies, but for those not read yet."""
 
-    def record_modules(self, modules: list[KnownModule], version: object) -> None:
-        """Record what the modules own, as far as the meter allows; `version` changes with their names."""
+    def parts_of(self, modules: list[KnownModule], version: object) -> tuple[list[Record], list[Record], list[Record]]:
+        """What records the parameters that are new, all parameters and buffers, and gradients, as far as there is time.
+
+        `version` changes with the names of the modules.
+        """
         owners = [(known, module) for known in modules if (module := known.reference()) is not None]
-        parameters, kind = self._parameters(owners, version), self._ledger.keeper
-        for part in self.memory.turns.in_turn(f"parameters {kind}", parameters, self._meter, PART):
-            self.record_owned(part, PARAMETER, [(self._names[id(tensor)],) for tensor in part])
-        for part in self.memory.turns.in_turn(f"gradients {kind}", parameters, self._meter, PART):
-            self._record_gradients(part)
+        parameters = self._parameters(owners, version)
+        new = [tensor for tensor in parameters if id(tensor) in self._new]
         with_buffers = [(known, module) for known, module in owners if known.has_buffers]
-        for some in self.memory.turns.in_turn(f"buffers {kind}", with_buffers, self._meter, PART):
-            self._record_buffers(some)
+        self._ledger.note_owned(all_registered([module for _, module in with_buffers], "_buffers"))
+        return (
+            [partial(self._record_parameters, some) for some in parted(new)],
+            [
+                *(partial(self._record_parameters, some) for some in parted(parameters)),
+                *(partial(self._record_buffers, some) for some in parted(with_buffers)),
+            ],
+            [partial(self._record_gradients, some) for some in parted(parameters)],
+        )
 
     def _parameters(self, owners: list[Present], version: object) -> list[Tensor]:
         """The parameters of these modules, each once, as far as their names are known."""
         owners = [(known, module) for known, module in owners if known.has_parameters]
         tensors = all_registered([module for _, module in owners], "_parameters")
+        self._new = set(map(id, self._ledger.note_owned(tensors)))
         idents = list(map(id, tensors))
         learned = self.memory.learned
         if self._ledger.keeper or learned.version != version or idents[: len(learned.read)] != learned.read:
@@ -126,10 +148,6 @@ class ModelStates:
         if not tensors or not self._meter.spend(1 + len(tensors) // RECALLED_PER_STEP):
             return
         left = self._ledger.record_again(tensors, category, owners)
-        affordable = RECORDED_PER_STEP * self._meter.affordable_steps()
-        if len(left) > affordable:  # what is recorded now is recalled in the next look
-            del left[affordable:]
-            self._meter.leave_out()
         if not left or not self._meter.spend(len(left) // RECORDED_PER_STEP):
             return
         others, own = [tensors[number] for number in left], [owners[number] for number in left]
@@ -138,6 +156,9 @@ class ModelStates:
         for number in singly:
             if self._meter.spend():
                 self._ledger.record(others[number], category, own[number])
+
+    def _record_parameters(self, parameters: list[Tensor]) -> None:
+        self.record_owned(parameters, PARAMETER, [(self._names[id(tensor)],) for tensor in parameters])
 
     def _record_gradients(self, parameters: list[Tensor]) -> None:
         if not self._meter.spend():

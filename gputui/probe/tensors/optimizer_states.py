@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 from gputui.probe.objects import plain
@@ -11,10 +12,12 @@ from gputui.probe.objects.torch_types import AnyObject, Tensor, Torch
 from gputui.probe.pace.meter import Meter
 from gputui.probe.search.keepers import OPTIMIZER
 from gputui.probe.search.variables import NamedValue
-from gputui.probe.tensors.model_states import OPTIMIZER_STATE, PARAMETER, PART, ModelStates
+from gputui.probe.tensors.model_states import OPTIMIZER_STATE, PARAMETER, ModelStates, Record, parted
 from gputui.probe.tensors.storages import Ledger
 from gputui.protocol.owners import PARAM_GROUP, STATE, Owner
 
+STATES_AT_ONCE = 8
+"""The states of so many parameters, some two or three tensors each, are one part."""
 READ_PER_STEP = 8
 """The states of so many parameters are read in the time of one step."""
 
@@ -30,18 +33,23 @@ class OptimizerStates:
         self._orphans: set[int] = set()
         """The ids of parameters that only an optimizer leads to."""
 
-    def record(self, name: str, attributes: dict[str, Any], variables: Callable[[], dict[int, NamedValue]]) -> None:
-        """Record an optimizer by its attributes; `variables` says which tensors variables hold, by id."""
+    def parts_of(
+        self, name: str, attributes: dict[str, Any], variables: Callable[[], dict[int, NamedValue]]
+    ) -> list[Record]:
+        """Each records a part of an optimizer's states; `variables` says which tensors variables hold, by id.
+
+        What its groups have beside these is recorded at once, as states are named after their parameters.
+        """
         groups, state = attributes.get("param_groups"), attributes.get("state")
         for number, group in enumerate(_elements(groups)):
             if issubclass(type(group), dict):
                 self._record_group(name, f".param_groups[{number}]", plain.variables_of(group), variables)
         items = list(dict.items(state)) if issubclass(type(state), dict) else []  # type: ignore[arg-type]
-        for part in self._model_states.memory.turns.in_turn(f"states of {name}", items, self._meter, PART):
-            if self._meter.spend(len(part) // READ_PER_STEP):
-                self._record_part(name, part)
+        return [partial(self._record_states, name, some) for some in parted(items, STATES_AT_ONCE)]
 
-    def _record_part(self, name: str, part: list[tuple[Any, Any]]) -> None:
+    def _record_states(self, name: str, part: list[tuple[Any, Any]]) -> None:
+        if not self._meter.spend(len(part) // READ_PER_STEP):
+            return
         found: dict[bool, list[tuple[Owner, Tensor]]] = {False: [], True: []}
         for parameter, value in part:
             parameter_name = self._model_states.name_of(parameter) or plain.type_name(parameter)

@@ -16,7 +16,7 @@ from typing import Any
 from gputui.probe.objects.attributes import AttributeReader
 from gputui.probe.objects.plain import type_name
 from gputui.probe.objects.torch_types import AnyObject, Tensor, Torch
-from gputui.probe.tensors.entries import HOST, new_entry
+from gputui.probe.tensors.entries import HOST, OWNED, new_entry
 from gputui.probe.tensors.views import SmallViews, together
 from gputui.probe.tensors.wrapped_tensors import UNREADABLE, WrapperReader, tensor_base
 from gputui.protocol.owners import Owner, Where, placed
@@ -25,6 +25,10 @@ DEPTH_OF_WRAPPERS = 3
 SCAN_ASKS_PINNED_FROM_BYTES = 1 << 16
 WALK_ASKS_PINNED_FROM_BYTES = 1 << 24
 """Smaller host storages are not asked whether they are pinned, which is a call of the CUDA driver."""
+
+TINY_BYTES = 64
+OF_MODELS = OWNED | {"kv_cache"}
+"""The categories of what a module may own."""
 
 _device, _address = itemgetter("device"), itemgetter("address")
 _described = itemgetter(
@@ -46,6 +50,7 @@ class Ledger:
     ) -> None:
         self._wrappers = WrapperReader(torch, attributes)
         self.entries: dict[int, dict[str, Any]] = {}
+        self._owned: set[int] = set()
         self.keeper = ""
         self._kept_where: Where = ""
         self._earlier = earlier or {}
@@ -79,6 +84,25 @@ class Ledger:
         finally:
             self.keeper, self._kept_where = before
 
+    def note_owned(self, tensors: list[Tensor]) -> list[Tensor]:
+        """Give the storages of these tensors no owner but a model, even where there is no time to record that.
+
+        Returns those that earlier looks have not found.
+        """
+        addresses = self.addresses(tensors)
+        if addresses is None:
+            return []
+        self._owned.update(addresses)
+        return list(compress(tensors, map(not_, map(self._earlier.__contains__, addresses))))
+
+    def as_kept_now(self, record: Callable[[], None]) -> Callable[[], None]:
+        """Does what `record` does, with the keeper of now, whenever it is called."""
+        return partial(self._kept, record, self.keeper, self._kept_where)
+
+    def _kept(self, record: Callable[[], None], keeper: str, where: Where) -> None:
+        with self.kept_by(keeper, where):
+            record()
+
     def record(self, tensor: Tensor, category: str, owner: Owner, depth: int = 0) -> dict[str, Any] | None:
         """Give the tensor's storage an owner, unless it has one; returns its entry, None if the tensor has no memory.
 
@@ -90,6 +114,8 @@ class Ledger:
             address = 0
         if address:
             entry = self.entries.get(address)
+            if entry is None and address in self._owned and category not in OF_MODELS:
+                return None
             if entry is None:
                 return self._add(tensor, address, category, owner)
             if entry["views"]:
@@ -107,7 +133,8 @@ class Ledger:
     def record_plain(self, tensors: list[Tensor], category: str, owners: Sequence[Owner]) -> list[int]:
         """Record many tensors of PyTorch's own classes in loops of C; returns the numbers of those that are left.
 
-        These have to be recorded one by one: their storages have owners, or they are not on a CUDA device.
+        These have to be recorded one by one: their storages have owners, or they are neither on a CUDA device nor tiny
+        as the steps that Adam counts for each parameter, which are surely not pinned.
         """
         left: list[int] = []
         if not tensors:
@@ -116,8 +143,10 @@ class Ledger:
             rows = self._rows(tensors)
         except UNREADABLE:  # one has no memory of its own, or no sizes
             return list(range(len(tensors)))
-        for number, (is_cuda, address, device, size_bytes, shape, dtype, cls, views) in enumerate(rows):
-            if not is_cuda or not address or not size_bytes or address in self.entries:
+        for number, (is_cuda, is_cpu, address, device, size_bytes, shape, dtype, cls, views) in enumerate(rows):
+            is_owned = address in self._owned and category not in OF_MODELS
+            is_simple = is_cuda or (is_cpu and size_bytes <= TINY_BYTES)
+            if not is_simple or not address or not size_bytes or address in self.entries or is_owned:
                 left.append(number)
                 continue
             owner, dtype_name = self._placed(owners[number]), self._dtype_name(dtype)
@@ -131,7 +160,8 @@ class Ledger:
         return left
 
     def _rows(self, tensors: list[Tensor]) -> list[tuple[Any, ...]]:
-        placed = map(self._is_cuda, tensors), map(self._address, tensors), map(self._get_device, tensors)
+        kinds_of_memory = map(self._is_cuda, tensors), map(self._is_cpu, tensors)
+        placed = *kinds_of_memory, map(self._address, tensors), map(self._get_device, tensors)
         sizes = list(map(self._nbytes, map(self._storage, tensors)))
         kinds = map(list, map(self._shape, tensors)), map(self._dtype, tensors), map(type, tensors)
         return list(zip(*placed, sizes, *kinds, self.views.of(tensors, sizes)))

@@ -164,6 +164,16 @@ def memory_that_no_variable_near_leads_to_is_searched_for():
     assert inventory["owners"][holder.inner["second"][0].data_ptr()] == "holder.inner['second'][0]"
 
 
+@check
+def what_replaces_nothing_in_a_short_container_is_named_at_once():
+    _owners = trained()
+    by_key, in_list = {"last": None}, [None]
+    looks = Looks(SOME)
+    by_key["last"] = in_list[0] = torch.ones(100, 100, device="cuda")
+    inventory = looks.take()
+    assert inventory["owners"][in_list[0].data_ptr()] in {"by_key['last']", "in_list[0]"}, inventory["owners"]
+
+
 def with_lists(lengths):
     """A variable for each of these lengths, which holds so many lists of tensors."""
     return {f"list_{length}": [[torch.ones(8, device="cuda")] for _ in range(length)] for length in lengths}
@@ -260,6 +270,18 @@ def a_program_that_no_look_has_time_for_is_named_all_the_same():
         large.step()
         named.append(large.named(looks.take(whole // 4 + 10 * number)))
     assert set(named[SOME:]) == {2 * large.LAYERS}, named
+
+
+@check
+def parameters_that_a_graph_saves_are_no_activations_where_looks_lack_time():
+    model = torch.nn.Sequential(*(torch.nn.Linear(16, 16, device="cuda") for _ in range(200)))
+    looks = Looks(1)
+    whole, categories = looks.steps, set()
+    for number in range(5 * SOME):
+        _loss = model(torch.ones(4, 16, device="cuda", requires_grad=True)).sum()
+        by_address = {s["address"]: s for s in looks.take(whole // 8 + 10 * number)["storages"]}
+        categories |= {by_address[p.data_ptr()]["category"] for p in model.parameters() if p.data_ptr() in by_address}
+    assert categories == {"parameter"}, categories
 
 
 class Adapted(torch.nn.Module):

@@ -1,0 +1,102 @@
+"""What models and optimizers own, recorded a part after the other: the next look goes on where one had no more time.
+
+What is new and the gradients come first: the rest stays where it is, and keeps the name that an earlier look has found.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+from itertools import chain, groupby
+from operator import itemgetter
+
+from gputui.probe.names.memory import Memory
+from gputui.probe.objects.attributes import AttributeReader
+from gputui.probe.objects.torch_types import Torch
+from gputui.probe.pace.meter import Meter
+from gputui.probe.search.modules import KnownModule
+from gputui.probe.search.search import VariableSearch
+from gputui.probe.search.variables import NamedValue
+from gputui.probe.tensors.model_states import ModelStates, Record, parted
+from gputui.probe.tensors.optimizer_states import OptimizerStates
+from gputui.probe.tensors.storages import Ledger
+
+SHARES, SHARES_OF_KNOWN = (0.5, 1.0), (0.8, 0.3)
+"""Of the time for these, what gradients may take, and of the rest what stays where it is; also where all of that is
+known."""
+NAMES_SHARE = 0.7
+"""Of the time for what stays: the rest is for other attributes of modules, which seldom lead to memory."""
+
+
+class OwnedReading:
+    """Belongs to one inventory."""
+
+    def __init__(
+        self,
+        torch: Torch,
+        search: VariableSearch,
+        ledger: Ledger,
+        model_states: ModelStates,
+        attributes: AttributeReader,
+        memory: Memory,
+        meter: Meter,
+    ) -> None:
+        self._search = search
+        self._ledger = ledger
+        self._model_states = model_states
+        self._optimizer_states = OptimizerStates(torch, ledger, model_states, meter)
+        self._attributes = attributes
+        self._memory = memory
+        self._meter = meter
+
+    def record_owned(self) -> None:
+        """Record as much as there is time for."""
+        memory = self._memory
+        modules = memory.trees.named
+        kept = memory.trees.kept(self._search.modules)
+        live = [known for known in modules if id(known) not in kept] if kept else modules
+        new, staying, gradients = self._model_states.parts_of(live, memory.trees.version)
+        of_kept = self._parts_of_kept(kept)
+        variables = lru_cache(maxsize=None)(self._variables)  # most optimizers never ask for them
+        for optimizer in self._search.optimizers:
+            with self._ledger.kept_by(optimizer.keeper, optimizer.where if optimizer.keeper else ""):
+                attributes = self._attributes.read(optimizer.value)
+                states = self._optimizer_states.parts_of(optimizer.name, attributes, variables)
+                (of_kept if optimizer.keeper else staying).extend(map(self._ledger.as_kept_now, states))
+        gradients_share, staying_share = SHARES_OF_KNOWN if memory.owned.parts_known >= len(staying) else SHARES
+        self._record_in_turn("new", new)
+        with self._meter.within(gradients_share):
+            self._record_in_turn("gradients", gradients)
+        with self._meter.within(staying_share):
+            with self._meter.within(NAMES_SHARE):
+                memory.owned.parts_known += self._record_in_turn("owned", staying)
+            self._record_in_turn("owned by what is kept", of_kept)
+            self._record_in_turn("attributes", self._searches_of_attributes(live))
+
+    def _parts_of_kept(self, kept: dict[int, tuple[NamedValue, KnownModule]]) -> list[Record]:
+        """What records the modules that only a keeper leads to."""
+        parts: list[Record] = []
+        for root, tree in groupby(kept.values(), key=itemgetter(0)):
+            with self._ledger.kept_by(root.keeper, root.where):
+                modules = [known for _, known in tree]
+                _, staying, gradients = self._model_states.parts_of(modules, self._memory.trees.version)
+                searches = self._searches_of_attributes(modules, root)
+                parts += map(self._ledger.as_kept_now, chain(staying, gradients, searches))
+        return parts
+
+    def _searches_of_attributes(self, modules: list[KnownModule], root: NamedValue | None = None) -> list[Record]:
+        """Each searches what some of these modules have beside parameters, buffers and other modules."""
+        where, keeper = (root.where, root.keeper) if root else ("", "")
+        search = partial(self._search.attributes_of, where=where, keeper=keeper, meter=self._meter)
+        return [partial(search, some) for some in parted(self._search.whose_attributes_are_due(modules))]
+
+    def _record_in_turn(self, what: str, parts: list[Record]) -> int:
+        """Record these parts as far as there is time; returns how many."""
+        number = 0
+        for (record,) in self._memory.turns.in_turn(what, parts, self._meter):
+            record()
+            number += 1
+        return number
+
+    def _variables(self) -> dict[int, NamedValue]:
+        """The tensors that variables hold, by id."""
+        return {id(named.value): named for named in self._search.tensors}
