@@ -84,10 +84,22 @@ class OwnedReading:
         return parts
 
     def _searches_of_attributes(self, modules: list[KnownModule], root: NamedValue | None = None) -> list[Record]:
-        """Each searches what some of these modules have beside parameters, buffers and other modules."""
+        """Each searches what some of these modules have beside parameters, buffers and other modules.
+
+        Those that led to nothing are passed over for some looks.
+        """
+        number = self._memory.search.number
+        due = modules if self._search.is_thorough else [known for known in modules if known.rests_until <= number]
+        return [partial(self._search_attributes, some, root) for some in parted(due)]
+
+    def _search_attributes(self, modules: list[KnownModule], root: NamedValue | None) -> None:
         where, keeper = (root.where, root.keeper) if root else ("", "")
-        search = partial(self._search.attributes_of, where=where, keeper=keeper, meter=self._meter)
-        return [partial(search, some) for some in parted(self._search.whose_attributes_are_due(modules))]
+        for known in modules:
+            module = known.reference()
+            if module is None or not self._meter.spend() or not self._meter.has_time():
+                continue
+            if self._search.search_attributes(NamedValue(module, known.name, where, keeper), self._meter):
+                known.rests_until = self._memory.search.rests_until(module)
 
     def _record_in_turn(self, what: str, parts: list[Record]) -> int:
         """Record these parts as far as there is time; returns how many."""

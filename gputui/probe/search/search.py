@@ -27,11 +27,10 @@ from gputui.probe.objects.kinds import (
     TypeClassifier,
 )
 from gputui.probe.objects.stacks import Namespace
-from gputui.probe.objects.torch_types import AnyObject, Module
+from gputui.probe.objects.torch_types import AnyObject
 from gputui.probe.pace.meter import Meter
 from gputui.probe.search.container_lines import Container
 from gputui.probe.search.containers import DESCRIBED_AT_MOST, SHORTEST
-from gputui.probe.search.modules import KnownModule
 from gputui.probe.search.records import RECORDS_AT_MOST, Found, RecordReader
 from gputui.probe.search.rests import CONTAINERS as OWN_TYPES
 from gputui.probe.search.rests import Linked, SearchMemory, Trail, Trees
@@ -94,7 +93,7 @@ class VariableSearch:
         self._functions = FunctionFilter(classifier)
         self._records = RecordReader(classifier, attributes)
         self._memory = memory
-        self._is_thorough = is_thorough
+        self.is_thorough = is_thorough
         """Whether objects that led to nothing before are searched as well."""
         self._are_new = False
         """Whether the objects that are searched were made lately: their ids may be of others that led to nothing."""
@@ -175,24 +174,11 @@ class VariableSearch:
         """Do not search what these values hold."""
         self.seen.update((id(value), value) for value in values)
 
-    def whose_attributes_are_due(self, modules: list[KnownModule]) -> list[KnownModule]:
-        """The modules whose attributes are searched now: those that led to nothing are skipped for some looks."""
-        number = self._memory.number
-        return modules if self._is_thorough else [known for known in modules if known.rests_until <= number]
-
-    def attributes_of(self, modules: list[KnownModule], where: Where, keeper: str, meter: Meter) -> None:
-        """Search the attributes of modules that are neither parameters nor buffers nor other modules."""
-        for known in modules:
-            module = known.reference()
-            if module is not None and meter.spend() and meter.has_time():
-                self._attributes_of_one(known, module, where, keeper, meter)
-
-    def _attributes_of_one(self, known: KnownModule, module: Module, where: Where, keeper: str, meter: Meter) -> None:
+    def search_attributes(self, module: NamedValue, meter: Meter) -> bool:
+        """Search what a module has beside parameters, buffers and other modules; returns whether it led to nothing."""
         found = self.finds
-        named = NamedValue(module, known.name, where, keeper)
-        self.explore(self._reader.module_attributes(named), meter, levels=1, holder=module)
-        if found == self.finds and not meter.is_over:
-            known.rests_until = self._memory.rests_until(module)
+        self.explore(self._reader.module_attributes(module), meter, levels=1, holder=module.value)
+        return found == self.finds and not meter.is_over
 
     def held_by(self, values: list[Any], meter: Meter) -> list[NamedValue]:
         """The tensors that these values lead to and that were not found before; they are not added to `tensors`."""
@@ -291,7 +277,7 @@ class VariableSearch:
             trail.come_again(value, holder, is_find=kind <= OPTIMIZER)
 
     def _is_resting(self, value: AnyObject, size: int) -> bool:
-        if self._is_thorough or self._are_new or not self._memory.led_to_nothing(value, size):
+        if self.is_thorough or self._are_new or not self._memory.led_to_nothing(value, size):
             return False
         # an element may have been replaced, or the container may have the id of one that is gone
         return not 0 < size <= SAMPLE or FINDS.isdisjoint(self._kinds_inside(value))

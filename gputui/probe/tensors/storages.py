@@ -232,12 +232,12 @@ class Ledger:
 
     def category_before(self, tensor: Tensor) -> str:
         """The category of the storage of this size that earlier looks have found where the tensor's is; "" for none."""
-        try:
-            earlier = self._earlier.get(self._address(tensor))
-            is_same = earlier is not None and earlier["size_bytes"] == self._nbytes(self._storage(tensor))
-        except UNREADABLE:
+        addresses = self.addresses([tensor])
+        earlier = self._earlier.get(addresses[0]) if addresses else None
+        if earlier is None:
             return ""
-        return str(earlier["category"]) if earlier is not None and is_same else ""
+        is_same = not self.are_plain([tensor])[0] or earlier["size_bytes"] == self._nbytes(self._storage(tensor))
+        return str(earlier["category"]) if is_same else ""
 
     def devices(self) -> set[int]:
         """The devices that the storages are on."""
