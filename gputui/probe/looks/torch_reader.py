@@ -117,8 +117,9 @@ class TorchReader:
         memory = self._memory
         if look["inventory"] is None:
             return
-        look["inventory"]["may_find_more"] = not memory.is_read or memory.climb.unnamed_bytes > 0
-        if look["inventory"]["may_find_more"] and not self.may_find_more(limit_ms):
+        inventory = look["inventory"]
+        inventory["may_find_more"] = not memory.is_read or memory.climb.unnamed_bytes > 0
+        if inventory["is_complete"] and inventory["may_find_more"] and not self.may_find_more(limit_ms):
             look["problems"].append(NO_CLIMB.format(self._climbing.call_ms, limit_ms))
 
     def climb(self, torch: ModuleType, problems: list[Any]) -> bool:
