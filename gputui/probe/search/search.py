@@ -6,13 +6,13 @@ A search is bounded by a meter. What it learns (`rests.py`) makes the next one c
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import compress, count, islice, repeat
-from operator import itemgetter, not_
+from operator import itemgetter
 from types import FunctionType
-from typing import Any, List, Union
+from typing import Any
 
 from gputui.probe.objects.attributes import AttributeReader
 from gputui.probe.objects.functions import FunctionFilter
@@ -35,13 +35,14 @@ from gputui.probe.search.records import RECORDS_AT_MOST, Found, RecordReader
 from gputui.probe.search.rests import CONTAINERS as OWN_TYPES
 from gputui.probe.search.rests import Linked, SearchMemory, Trail, Trees
 from gputui.probe.search.variables import (
-    MANY,
     SAMPLE,
     ContentReader,
     Contents,
     Elements,
+    Level,
     NamedValue,
     named_inside,
+    new_tensors,
     size_of,
 )
 from gputui.protocol.owners import Where
@@ -64,8 +65,6 @@ TAKEN_PER_STEP = 8
 ELEMENTS_PER_STEP = 64
 """So many elements of a container that are passed over cost as much as one object that is read."""
 
-Level = Union[List[NamedValue], Elements]
-"""What one object holds."""
 _value = itemgetter(0)
 """Of a `NamedValue`."""
 
@@ -204,19 +203,9 @@ class VariableSearch:
 
     def _take_tensors(self, values: Level, holder: int, trail: Trail, meter: Meter) -> bool:
         """Take these values in loops of C if all are tensors, each once; False if they are left to be taken singly."""
-        if isinstance(values, Elements):
-            tensors: Sequence[AnyObject] = values.tensors
-        elif len(values) >= MANY:
-            tensors = list(map(_value, values))
-            if set(self._classifier.kinds_of(tensors)) != {TENSOR}:
-                return False
-        else:
+        found = new_tensors(values, self._classifier, self.seen)
+        if found is None:
             return False
-        idents = list(map(id, tensors))
-        if len(set(idents)) < len(idents):
-            return False
-        are_new = map(not_, map(self.seen.__contains__, idents))
-        found = values.named(are_new) if isinstance(values, Elements) else list(compress(values, are_new))
         affordable = meter.affordable_steps()  # each must be recorded later
         if len(found) > affordable or not meter.spend(1 + len(found) // TAKEN_PER_STEP):
             del found[affordable:]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import partial
 from itertools import compress, islice, repeat
-from typing import Any, NamedTuple
+from operator import not_
+from typing import Any, List, NamedTuple, Union
 
 from gputui.probe.objects import opaque, plain
 from gputui.probe.objects.attributes import AttributeReader, module_dict
@@ -81,6 +82,28 @@ class Elements(NamedTuple):
         _, name, where, keeper = self.holder
         wanted = enumerate(self.tensors) if are_wanted is None else compress(enumerate(self.tensors), are_wanted)
         return [NamedValue(tensor, f"{name}[{number}]", where, keeper) for number, tensor in wanted]
+
+
+Level = Union[List[NamedValue], Elements]
+"""What one object holds."""
+
+
+def new_tensors(values: Level, classifier: TypeClassifier, seen: Container[int]) -> list[NamedValue] | None:
+    """Those of these values that were not seen before, in loops of C; None if they are to be taken one by one.
+
+    They are where there are few, where not all are tensors, or where one comes twice.
+    """
+    if isinstance(values, Elements):
+        tensors: Sequence[AnyObject] = values.tensors
+    else:
+        tensors = [named.value for named in values]
+        if len(tensors) < MANY or set(classifier.kinds_of(tensors)) != {TENSOR}:
+            return None
+    idents = list(map(id, tensors))
+    if len(set(idents)) < len(idents):
+        return None
+    are_new = map(not_, map(seen.__contains__, idents))
+    return values.named(are_new) if isinstance(values, Elements) else list(compress(values, are_new))
 
 
 class Contents(NamedTuple):

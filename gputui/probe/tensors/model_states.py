@@ -7,11 +7,11 @@ name, is recorded in loops of C.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import compress, repeat
 from operator import is_not
-from typing import Tuple, TypeVar
+from typing import Callable, Tuple, TypeVar
 
 from gputui.probe.objects.torch_types import Module, Tensor, Torch
 from gputui.probe.pace.meter import Meter
