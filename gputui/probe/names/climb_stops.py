@@ -13,13 +13,9 @@ from gputui.probe.objects.attributes import AttributeReader
 from gputui.probe.objects.kinds import TypeClassifier, forget_passing_classes
 from gputui.probe.objects.threads import threads_now
 from gputui.probe.objects.torch_types import Torch
-from gputui.probe.pace.budget import LEARNED_FROM
+from gputui.probe.pace.budget import LEARNED_FROM, LISTING_MS
 from gputui.probe.search.keepers import Keepers
 from gputui.probe.search.variables import NamedValue
-
-COUNTS_PER_CALL = 120
-"""Both go through Python's memory, so both are slow where it is in no processor's cache: in training programs of 1.5
-million blocks a call took 120 to 170 times as long, in a loop that does nothing else 50 times."""
 
 
 class ClimbStops:
@@ -28,8 +24,6 @@ class ClimbStops:
     def __init__(self) -> None:
         self._took_ms: deque[float] = deque(maxlen=LEARNED_FROM)
         """The processor time of the last calls."""
-        self._counting_ms: deque[float] = deque(maxlen=LEARNED_FROM)
-        """The processor time of the last counts of Python's memory blocks, until there was a call."""
 
     def is_due(self, memory: Memory, limit_ms: float) -> bool:
         """Whether some memory has no name, and one call takes at most this long, as far as that is known."""
@@ -37,14 +31,8 @@ class ClimbStops:
 
     @property
     def call_ms(self) -> float:
-        """How long one call takes, as far as that is known: at first from how long it takes to count all blocks."""
-        return min(self._took_ms) if self._took_ms else self._expected_ms()
-
-    def _expected_ms(self) -> float:
-        began = thread_time()
-        sys.getallocatedblocks()
-        self._counting_ms.append((thread_time() - began) * 1000)
-        return sorted(self._counting_ms)[len(self._counting_ms) // 2] * COUNTS_PER_CALL
+        """How long one call takes, as far as that is known."""
+        return min(self._took_ms, default=sys.getallocatedblocks() * LISTING_MS)
 
     def climb(self, torch: Torch, memory: Memory) -> None:
         """Go up one level, in a stop; no garbage is collected meanwhile."""

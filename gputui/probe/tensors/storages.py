@@ -27,6 +27,7 @@ WALK_ASKS_PINNED_FROM_BYTES = 1 << 24
 """Smaller host storages are not asked whether they are pinned, which is a call of the CUDA driver."""
 
 TINY_BYTES = 64
+"""A host storage of so few bytes is not asked whether it is pinned."""
 OF_MODELS = OWNED | {"kv_cache"}
 """The categories of what a module may own."""
 
@@ -51,6 +52,7 @@ class Ledger:
         self._wrappers = WrapperReader(torch, attributes)
         self.entries: dict[int, dict[str, Any]] = {}
         self._owned: set[int] = set()
+        """The addresses of storages that only a model may be named for, whether or not this look has time for that."""
         self.keeper = ""
         self._kept_where: Where = ""
         self._earlier = earlier or {}
@@ -85,9 +87,9 @@ class Ledger:
             self.keeper, self._kept_where = before
 
     def note_owned(self, tensors: list[Tensor]) -> list[Tensor]:
-        """Give the storages of these tensors no owner but a model, even where there is no time to record that.
+        """Keep the storages of these tensors for the model that owns them, even if there is no time to record that.
 
-        Returns those that earlier looks have not found.
+        Returns those that no earlier look has found.
         """
         addresses = self.addresses(tensors)
         if addresses is None:
@@ -104,7 +106,9 @@ class Ledger:
             record()
 
     def record(self, tensor: Tensor, category: str, owner: Owner, depth: int = 0) -> dict[str, Any] | None:
-        """Give the tensor's storage an owner, unless it has one; returns its entry, None if the tensor has no memory.
+        """Give the tensor's storage an owner, unless it has one; returns its entry.
+
+        None if the tensor has no memory, or if a model owns it and there was no time to record that.
 
         For a tensor that only wraps others (DTensor, sparse, subclasses with inner tensors) those get the owner.
         """
