@@ -21,8 +21,8 @@ from gputui.probe.tensors.optimizer_states import OptimizerStates
 from gputui.probe.tensors.storages import Ledger
 
 SHARES, SHARES_OF_KNOWN = (0.5, 1.0), (0.8, 0.3)
-"""How much of the time gradients may take, and how much of the rest is for what stays where it is. The second pair holds
-once all that stays has a name."""
+"""How much of the time gradients may take, and how much of the rest what stays where it is. The second pair holds once
+all that stays has a name."""
 NAMES_SHARE = 0.7
 """Of the time for what stays: the rest is for other attributes of modules, which seldom lead to memory."""
 
