@@ -1,9 +1,10 @@
-"""Runs the tests that are quick, or that a place may decide, in copies of the checkout in odd places.
+"""Runs the tests that are quick or of screens, or that a place may decide, in copies of the checkout in odd places.
 
     python -m tests.places                         in all of them
     python -m tests.places umlaut -- tests/inject  in one, these tests
 
-The copies share the packages of this interpreter. What fails in a place is printed whole.
+The copies share the packages of this interpreter, and those in a folder called site-packages on its PYTHONPATH, which
+come first. What fails in a place is printed whole.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-TESTS = ("-m", "quick or place")
+TESTS = ("-m", "quick or screens or place")
 NOBODY = 65534
 LONG = "a-folder-that-leaves-no-room-for-the-path-of-a-socket/" * 3
 
@@ -117,7 +118,7 @@ def run(place: Place, base: Path, arguments: Iterable[str]) -> subprocess.Comple
     home = base / "home"
     (home / ".config/gputui").mkdir(parents=True)
     (home / ".config/gputui/config.toml").write_text("no settings")
-    variables = {name: value.format(home=home) for name, value in place.variables.items()}
+    variables = {"PYTHONPATH": ""} | {name: value.format(home=home) for name, value in place.variables.items()}
     Path(variables.get("TMPDIR", home)).mkdir(parents=True, exist_ok=True)
     command = [f"{folder}/.venv/bin/python", "-m", "pytest", "-q", "--tb=short", *arguments]
     if place.is_nobodys and os.geteuid() == 0:

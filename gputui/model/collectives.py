@@ -1,4 +1,4 @@
-"""What NCCL tells of a job: its communicators, and how many collectives each rank has launched."""
+"""What NCCL tells of a job, and PyTorch of a rank: how many collectives were launched in which group."""
 
 from __future__ import annotations
 
@@ -99,3 +99,26 @@ class Question(NamedTuple):
     pid: int
     sentences: tuple[str, ...]
     warning: str
+
+
+class Launched(NamedTuple):
+    """How many collectives a process has launched in one of its process groups.
+
+    `job` ("host:port" of the job's store, "" if it is not known), `key`, `first_rank` (the lowest of its ranks, as the
+    job numbers them) and `size` are the same in all processes of the group; `name` is for people. `rank` is this
+    process's in the group. `since` is when `launched` was first seen, in epoch seconds.
+    """
+
+    job: str
+    key: str
+    name: str
+    first_rank: int
+    size: int
+    rank: int
+    launched: int
+    since: float = 0.0
+
+    @property
+    def group(self) -> tuple[str, str, int, int]:
+        """What tells the group from others."""
+        return self.job, self.key, self.first_rank, self.size

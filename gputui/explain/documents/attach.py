@@ -22,6 +22,7 @@ from gputui.model.attached.moment import DeviceMoment, TargetMoment
 from gputui.model.attached.target import Look
 from gputui.model.attached.tensors import HOST, Category, Inventory
 from gputui.model.attached.timeline import Timeline
+from gputui.model.collectives import Launched
 from gputui.model.reading import Absent, Reading, value_of
 
 NOT_LOOKED_FOR = (
@@ -60,6 +61,8 @@ def attach_document(
         "rank": greeting.rank,
         "world_size": greeting.world_size,
         "serving": serving_document(moment),
+        "process_groups": [_process_group(group, moment) for group in moment.groups],
+        "main_thread": moment.main_thread or None,
         "host": host,
         "devices": devices,
         "findings": [_finding(device, finding) for device, finding in with_outcomes(findings, replayed)],
@@ -68,6 +71,16 @@ def attach_document(
         if look and moment.look_cost
         else None,
         "problems": list(dict.fromkeys(notes)),
+    }
+
+
+def _process_group(group: Launched, moment: TargetMoment) -> dict[str, Any]:
+    return {
+        "name": group.name,
+        "size": group.size,
+        "rank": group.rank,
+        "launched": group.launched,
+        "unchanged_s": max(0.0, moment.time - group.since),
     }
 
 

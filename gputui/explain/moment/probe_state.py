@@ -35,6 +35,7 @@ from gputui.model.attached.target import (
 )
 from gputui.model.attached.tensors import HOST
 from gputui.model.attached.trace import RecordedTraces
+from gputui.model.collectives import Launched
 from gputui.model.reading import Absent, Problem, Reading
 
 MARKS_AT_MOST = 200
@@ -99,6 +100,8 @@ class ProbeState:
     garbage: Garbage | None = None
     garbage_names: Names = field(default_factory=dict)
     """What `gc.collect()` would free, and the owners of those blocks when that was found out."""
+    groups: tuple[Launched, ...] = ()
+    main_thread: str = ""
     readings: tuple[tuple[float, int], ...] = ()
     """The last minutes of allocated bytes, of all devices together, each with its time (epoch seconds)."""
 
@@ -164,11 +167,19 @@ def _after_counters(state: ProbeState, message: Statistics) -> ProbeState:
         history=message.history,
         swings=message.swings,
         serving=message.serving,
+        groups=tuple(_since(group, state.groups, message.time) for group in message.groups),
+        main_thread=message.main_thread,
         readings=(
             *state.readings[1 - READINGS_AT_MOST :],
             (message.time, sum(counted.allocated_bytes for counted in message.devices)),
         ),
     )
+
+
+def _since(group: Launched, before: Iterable[Launched], time: float) -> Launched:
+    """The group with the time since when it has launched as many collectives."""
+    earlier = next((one for one in before if one.group == group.group and one.launched == group.launched), None)
+    return group._replace(since=earlier.since if earlier else time)
 
 
 def _after_look(state: ProbeState, message: Look) -> ProbeState:
@@ -258,6 +269,8 @@ def moment_of(
         top_look=state.top,
         serving=state.serving,
         garbage=state.garbage,
+        groups=state.groups,
+        main_thread=state.main_thread,
     )
 
 

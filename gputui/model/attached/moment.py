@@ -12,6 +12,7 @@ from gputui.model.attached.serving import Serving
 from gputui.model.attached.target import ActionName, Cost, Disconnect, Garbage, Greeting, Look, Mark, Recorder, Swing
 from gputui.model.attached.tensors import Category, Container, Inventory, Storage
 from gputui.model.attached.trace import RecordedTraces, Trace
+from gputui.model.collectives import Launched
 from gputui.model.machine.process import Workers
 from gputui.model.reading import NOT_READ, Absent, Problem, Reading, value_of
 
@@ -156,6 +157,10 @@ class TargetMoment:
     """The machine on which the process runs, "" for the viewer's own."""
     garbage: Garbage | None = None
     """What `gc.collect()` would free; None where it was not looked for."""
+    groups: tuple[Launched, ...] = ()
+    """The process groups that it shares with other ranks."""
+    main_thread: str = ""
+    """Where the program's own code is in the main thread; "" where it is the only rank, or that is not known."""
 
     @property
     def pid(self) -> int:

@@ -9,6 +9,7 @@ from enum import Enum
 from gputui.model.attached.allocator import AllocatorMap, AllocatorSettings, AllocatorStatistics
 from gputui.model.attached.serving import Serving
 from gputui.model.attached.tensors import Inventory
+from gputui.model.collectives import Launched
 from gputui.model.reading import Problem
 
 
@@ -84,6 +85,10 @@ class Statistics:
     swings: tuple[Swing, ...] = ()
     serving: Serving | None = None
     """What an inference engine in the process says of itself; None where there is none that is known."""
+    groups: tuple[Launched, ...] = ()
+    """The process groups that it shares with other ranks."""
+    main_thread: str = ""
+    """Where the program's own code is in the main thread, "train.py:23 in step"; read where there are groups."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,12 @@
 PyTorch waits for the allocator's lock without releasing the interpreter's. A device allocation holds the allocator's
 lock and has released the interpreter's, so reading counters meanwhile in another thread would stop all Python threads
 until the driver is done. The main thread makes nearly all allocations: between two of its instructions it is in none.
+What process groups count has no lock, and is added here.
 """
 
 from __future__ import annotations
 
+import sys
 from types import ModuleType
 from typing import Any
 
@@ -49,6 +51,7 @@ class CounterReader:
         """The counters as `read` returns them, once; None while the read is under way."""
         statistics = self._call.finished(lambda: read(_torch_with_reader()))
         if statistics is not None:
+            statistics.update(_collectives(statistics["problems"]))
             self.newest, self.newest_at, self.fetched_at = statistics["devices"], self._began_at, perf_counter()
         return statistics
 
@@ -72,6 +75,15 @@ def read(torch: ModuleType | None) -> dict[str, Any]:
 
 def _no_statistics() -> dict[str, Any]:
     return {"time": wall_clock(), "devices": [], "pinned_bytes": None, "problems": []}
+
+
+def _collectives(problems: list[str]) -> dict[str, Any]:
+    if "torch.distributed.distributed_c10d" not in sys.modules:
+        return {}
+    from gputui.probe.looks import process_groups
+    from gputui.probe.looks.torch_reader import attempt
+
+    return attempt("Process groups", problems, process_groups.fields) or {}  # one may be made or destroyed just now
 
 
 def _torch_with_reader() -> ModuleType | None:

@@ -25,6 +25,9 @@ FIRST_S = 120.0
 PLACES_AT_MOST = 4
 """Of so many processes here it is read what their main threads do."""
 
+WITHOUT_NCCL = (
+    "Attached to its ranks (`gputui attach --job PID`), the Ranks screen tells it by what PyTorch counts, without NCCL."
+)
 
 QUESTION = (
     f"NCCL {{}} in process {{}} is asked twice, {PAUSE_S:.0f} s apart, for all ranks of its job.",
@@ -127,7 +130,7 @@ class RasSource:
                 "of NCCL's, its NCCL is older than 2.24, NCCL_RAS_ENABLE=0 has turned that off, or another user's job "
                 "had the port first."
             )
-            raise GputuiError(cause)
+            raise GputuiError(cause, WITHOUT_NCCL)
         sharing = [each for each in sockets if each.shared == mine.shared]
         holders = holders_of(proc, sharing)
         if len(holders) < len({each.inode for each in sharing}):
@@ -144,7 +147,7 @@ class RasSource:
             raise GputuiError(cause, "Start the program with a libnccl.so.2 of its own, as PyTorch's packages have it.")
         refusal = refusal_of(version)
         if refusal:
-            raise GputuiError(f"Process {pid}: {refusal}")
+            raise GputuiError(f"Process {pid}: {refusal}", WITHOUT_NCCL)
         stat = self._proc.stat(pid)
         if stat is not None and self._clock() - stat.started < FIRST_S:
             cause = (

@@ -57,6 +57,8 @@ def test_the_document_of_a_look():
         "rank": None,
         "world_size": None,
         "serving": None,
+        "process_groups": [],
+        "main_thread": None,
         "host": {"rss_bytes": 5, "pinned_bytes": 6, "cpu_tensor_bytes": 1000},
         "devices": [
             {

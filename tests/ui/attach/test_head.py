@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gputui.explain.moment.actions import predict_release
-from gputui.explain.ranks import Oddity, Rank, sentence
+from gputui.explain.ranks.memory import Oddity, Rank, sentence
 from gputui.model.attached.moment import TargetMoment
 from gputui.ui.drawing.attach.head import draw_target
 from gputui.ui.drawing.attach.ranks import RANK_COLUMNS, RankRow

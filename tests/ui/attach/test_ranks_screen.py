@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from gputui.explain.ranks import Rank, ranks_of, sentence
+from gputui.explain.ranks.memory import Rank, ranks_of, sentence
 from gputui.model.attached.moment import TargetMoment
+from gputui.model.collectives import Launched
 from gputui.ui.drawing.attach.ranks import draw_odd
 from gputui.ui.drawing.line import text_of, width_of
 from tests.explain.maps import segment
@@ -77,6 +78,16 @@ def test_of_many_odd_ranks_the_first_three_are_named_and_the_rest_counted():
 def test_ranks_that_hold_about_the_same_are_reported():
     assert text_of(draw_odd(job(100, 100, 100), 80)) == " All 3 ranks hold about the same memory."
     assert draw_odd(job(100, 900), 80) == []
+
+
+def test_a_rank_that_keeps_another_waiting_stands_above_all_else():
+    ranks = [
+        replace(rank(number, 100), time=60.0, groups=(Launched("", "0", "dp", 0, 2, number, 8 - number, 10.0),))
+        for number in range(2)
+    ]
+    assert text_of(draw_odd(ranks_of(ranks), 80)) == (
+        " ! Rank 1 (PID 101) has kept 1 rank waiting for 50 s: it has launched 7\n   collectives in dp, the other 8."
+    )
 
 
 async def test_enter_on_a_rank_shows_its_memory():

@@ -69,6 +69,20 @@ def test_under_the_verdict_the_cure_of_its_holder_comes_before_what_helps_in_gen
     assert text_of(draw_advice((failed,), answer, 80)).startswith(" > Use a smaller batch.")
 
 
+@pytest.mark.parametrize(
+    ("most", "lines"),
+    [
+        (1, [" > Append loss.item() to losses, so that th…"]),
+        (2, [" > Append loss.item() to losses, so that", "   the graph of each step is freed."]),
+    ],
+)
+def test_what_to_do_takes_the_lines_that_there_are(most, lines):
+    finding = replace(
+        FINDING, owners=(), remedy="Append loss.item() to losses, so that the graph of each step is freed."
+    )
+    assert text_of(draw_advice((finding,), None, 44, most)).splitlines() == lines
+
+
 def test_what_does_not_fit_beside_a_holder_is_wrapped_below_it():
     notes = "each step needs 168 MiB of it, 8.3 MiB of it is stuck beside live blocks"
     seen = moment(row(Tensor(400, "batch")), used_mib=600)

@@ -63,7 +63,7 @@ def others(situation: Situation) -> Finding | None:
     if visited_bytes(situation) >= OF_VISITORS_SHARE * used:
         return None  # `visitors` says it
     room = situation.device.room
-    is_short = room is not None and used > room.after_release_bytes
+    is_short = room is not None and used > room.after_release_bytes and not situation.moment.ended
     return Finding(
         weight=Weight.ADVICE if is_short else Weight.FACT,
         title=f"Other processes hold {format_bytes(used)} of this device.",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
-from gputui.explain.ranks import FEWEST, Holders, Rank, figures, sentence, surplus
+from gputui.explain.ranks import behind
+from gputui.explain.ranks.memory import FEWEST, Holders, Rank, figures, sentence, surplus
 from gputui.model.machine.programs import program_of
 from gputui.model.reading import Absent, Reading
 from gputui.ui.drawing.columns import Column
@@ -25,7 +27,14 @@ class RankRow:
 
 
 def draw_odd(ranks: Sequence[Rank], width: int, holders: Holders | None = None) -> list[Line]:
-    """Which ranks hold more or less memory than the rest, and what; nothing where there are too few to compare."""
+    """Which ranks keep others waiting, and which hold more or less memory than the rest, and what."""
+    moments = {id(rank.moment): rank.moment for rank in ranks}
+    waits = [indented(words, width, " ! ", "poor") for words in behind.sentences(list(moments.values()))]
+    return [*chain.from_iterable(waits), *_draw_memory(ranks, width, holders)]
+
+
+def _draw_memory(ranks: Sequence[Rank], width: int, holders: Holders | None) -> list[Line]:
+    """Which ranks hold more or less memory than the rest; nothing where there are too few to compare."""
     odd = sorted((rank for rank in ranks if rank.oddities), key=_largest, reverse=True)
     if len(ranks) < FEWEST:
         return []
@@ -77,6 +86,16 @@ def _command(row: RankRow) -> Piece:
     return (f"(ended) {program}", "fair") if row.rank.moment.ended else (program, "plain")
 
 
+def _launched(row: RankRow) -> Piece:
+    """In all its process groups."""
+    groups = row.rank.moment.groups
+    return (f"{sum(group.launched for group in groups):,}", "plain") if groups else ("-", "dim")
+
+
+def _have_groups(rows: Iterable[RankRow]) -> bool:
+    return any(row.rank.moment.groups for row in rows)
+
+
 def _are_on_several(rows: Iterable[RankRow]) -> bool:
     return len({row.rank.moment.node for row in rows}) > 1
 
@@ -90,6 +109,7 @@ RANK_COLUMNS: tuple[Column[RankRow], ...] = (
     _figure("allocated"),
     _figure("peak"),
     _figure("stuck"),
+    Column("collectives", "Collectives", 11, _launched, align=">", is_worth=_have_groups),
     Column("utilization", "Util", 5, _utilization, align=">"),
     Column("command", "Command", 10, _command, grow=1),
 )

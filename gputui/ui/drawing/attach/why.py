@@ -28,15 +28,23 @@ def draw_verdict(verdict: Verdict | None, width: int, most: int) -> list[Line]:
     if verdict is None:
         return []
     role = {Weight.PROBLEM: "poor", Weight.ADVICE: "fair"}.get(verdict.weight, "title")
-    lines = paragraph(verdict.sentence, width, role)
+    return _first_lines(paragraph(verdict.sentence, width, role), width, most)
+
+
+def _first_lines(lines: list[Line], width: int, most: int) -> list[Line]:
+    """At most this many lines; the last of them is cut, with an ellipsis, where more follow."""
     if len(lines) <= most:
         return lines
+    (lead, role), *_ = lines[most - 1]
+    indent = lead[: len(lead) - len(lead.lstrip())]
     rest = " ".join("".join(text for text, _ in line).strip() for line in lines[most - 1 :])
-    return [*lines[: most - 1], ((fit(f" {rest}", width), role),)]
+    return [*lines[: most - 1], ((fit(indent + rest, width), role),)]
 
 
-def draw_advice(findings: Sequence[Finding], verdict: Verdict | None, width: int) -> list[Line]:
-    """What to do about the first finding of weight, in one line; its title if the verdict does not name its owner.
+def draw_advice(findings: Sequence[Finding], verdict: Verdict | None, width: int, most: int = 1) -> list[Line]:
+    """What to do about the first finding of weight, in at most this many lines.
+
+    Its title if the verdict does not name its owner.
 
     An allocation that failed is not all that can be said where another finding is about the holder in the verdict.
     """
@@ -48,8 +56,8 @@ def draw_advice(findings: Sequence[Finding], verdict: Verdict | None, width: int
     first = about[0] if about and ready[0].kind in WITHOUT_CURE else ready[0]
     if first.owners and first not in about:
         sign, role = LOOKS[first.weight]
-        return [((fit(f" {sign} {first.title}", width), role),)]
-    return [((fit(f" > {first.remedy}", width), "good"),)]
+        return _first_lines(indented(first.title, width, f" {sign} ", role), width, most)
+    return _first_lines(indented(first.remedy, width, " > ", "good"), width, most)
 
 
 def draw_answer(verdict: Verdict | None, findings: Sequence[Finding], width: int) -> list[Line]:

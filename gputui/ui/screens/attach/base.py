@@ -183,11 +183,12 @@ class AttachScreen(Replaying, MonitorScreen):
         return [head, *draw_ending(moment, width)]
 
     def _draw_verdict(self, width: int) -> list[Line]:
-        """The answer in up to three lines and what to do in one more, above whatever the screen shows."""
+        """The answer in up to three lines and what to do, four lines in all, above whatever the screen shows."""
         if self.target is None or self.BODY_HAS_VERDICT:
             return []
         findings = self.target.answer.findings
-        return [*draw_verdict(self.verdict, width, VERDICT_LINES), *draw_advice(findings, self.verdict, width)]
+        answer = draw_verdict(self.verdict, width, VERDICT_LINES)
+        return [*answer, *draw_advice(findings, self.verdict, width, most=VERDICT_LINES + 1 - len(answer))]
 
     def _draw_action(self, width: int) -> list[Line]:
         """The running action, or the result of the last one until it is dismissed."""

@@ -9,7 +9,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from gputui.explain.ranks import Rank, ranks_of
+from gputui.explain.ranks.memory import Rank, ranks_of
 from gputui.ui.bindings import COLLECTIVES_BINDING
 from gputui.ui.drawing.attach.ranks import RANK_COLUMNS, RankRow, draw_odd
 from gputui.ui.drawing.line import Line

@@ -1,0 +1,75 @@
+"""How many collectives this process has launched in each of its process groups, as PyTorch counts them itself.
+
+The number is a field of the group: reading it asks neither CUDA nor NCCL, takes no lock, and waits for no other rank.
+So the probe's own thread reads it, also while the main thread waits for other ranks.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from gputui.probe.guards.thread_frames import current_frames, stack
+from gputui.probe.guards.thread_numbers import main_ident
+from gputui.probe.objects import plain, stacks
+
+GROUPS_AT_MOST = 64
+"""So many groups are read: a program of many dimensions has some ten."""
+UNNAMED = ("", "undefined")
+"""What PyTorch calls a group that was made without a description."""
+
+
+def fields() -> dict[str, Any]:
+    """The fields of `model.attached.target.Statistics` about collectives; nothing is said of a program of one rank."""
+    groups = _groups()
+    return {"groups": groups, "main_thread": _main_thread_line() if groups else ""}
+
+
+def _groups() -> list[dict[str, Any]]:
+    """The fields of `model.collectives.Launched` of each group with other ranks."""
+    module = sys.modules.get("torch.distributed.distributed_c10d")
+    world = plain.variables_of(plain.module_variables(module)).get("_world") if module is not None else None
+    if world is None:  # nothing is distributed, or PyTorch is older than 2.0
+        return []
+    names, job = world.pg_names, ":".join(filter(None, map(os.environ.get, ("MASTER_ADDR", "MASTER_PORT"))))
+    found = []
+    for group, ranks in list(world.pg_group_ranks.items())[:GROUPS_AT_MOST]:
+        if len(ranks) > 1 and group in names:
+            launched = _launched(group)
+            if launched is not None:
+                name = str(names[group])
+                described = str(getattr(group, "group_desc", ""))
+                found.append(
+                    {
+                        "job": job,
+                        "key": name,
+                        "name": name if described in UNNAMED else described,
+                        "first_rank": min(ranks),
+                        "size": len(ranks),
+                        "rank": group.rank(),
+                        "launched": launched,
+                    }
+                )
+    return found
+
+
+def _launched(group: Any) -> int | None:  # noqa: ANN401
+    """None where the backend does not count."""
+    try:
+        return int(group._get_sequence_number_for_group())
+    except RuntimeError:
+        return None
+
+
+def _main_thread_line() -> str:
+    """Where the program's own code has come to in the main thread: "train.py:23 in step"; "" if that is not known.
+
+    In a library, it is the line that called it.
+    """
+    ident = main_ident()
+    top = None if ident is None else current_frames().get(ident)
+    frames = [] if top is None else [frame for frame in stack(top) if not stacks.is_of_probe(frame)]
+    own = (frame for frame in frames if not stacks.is_of_library(frame) and not stacks.is_of_package(frame.f_globals))
+    frame = next(own, frames[0] if frames else None)
+    return "" if frame is None else stacks.place(frame.f_code, frame.f_lineno, {})
