@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from gputui.cli import main
 from gputui.commands.attach.behind import ask_behind
 from gputui.errors import GputuiError
+from gputui.model.collectives import Inquiry, ProcessPlace, Question, RankLine
 from gputui.sources.nccl.source import RasSource
 from tests.sources.nccl.job import Job, answer, communicator, job, rank
 
@@ -101,6 +104,35 @@ def test_on_a_terminal_it_asks_first(
         assert not questions
     assert "never tried on real NCCL" in capsys.readouterr().err
     assert stuck.questions == questions
+
+
+class Elsewhere(RasSource):
+    """NCCL may not be asked here, and of two ranks one is at another line."""
+
+    def question(self, pids: Iterable[int]) -> Question:
+        raise GputuiError("NCCL 2.28.9 is not asked.")
+
+    def ranks_here(self, pid: int) -> int:
+        return 0 if pid == 1 else 3
+
+    def compare(self, pid: int, problem: str, tell: Callable[[Inquiry], object], is_left: Event) -> None:
+        lines = tuple(RankLine(100 + rank, rank, f"train.py:{20 - rank // 2} in main") for rank in range(3))
+        here = {ProcessPlace("", 102): 102}
+        tell(Inquiry(pid, problem=problem, lines=lines, here=here, is_over=True))
+
+
+def test_where_nccl_is_not_asked_the_lines_of_the_ranks_tell(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask_behind([100], is_assumed=True, as_json=False, width=100, in_color=False, source=Elsewhere()) == 1
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert first == "Rank 2 (PID 102) is at train.py:19 in main, the other 2 ranks here at train.py:20 in main."
+    assert lines[0] == "! NCCL 2.28.9 is not asked."
+    assert "! Rank 2: elsewhere, PID 102 here" in lines
+    assert not any("never on real NCCL" in line for line in lines)
+
+
+def test_of_a_process_that_is_no_rank_it_is_said_why_nccl_is_not_asked() -> None:
+    with pytest.raises(GputuiError, match=r"NCCL 2.28.9 is not asked"):
+        ask_behind([1], is_assumed=True, as_json=False, width=100, in_color=False, source=Elsewhere())
 
 
 @pytest.mark.parametrize("option", ["--once", "--readonly", "--record=x"])

@@ -76,11 +76,23 @@ class JobAnswer(NamedTuple):
     timeouts: int
 
 
+class RankLine(NamedTuple):
+    """Where the main thread of a rank on this machine is, "train.py:23 in step"; `line` is "" where it cannot be read.
+
+    `has_moved`: it was at another line a few seconds before.
+    """
+
+    pid: int
+    rank: int
+    line: str
+    has_moved: bool = False
+
+
 class Inquiry(NamedTuple):
     """What was asked of NCCL, and its answers: the second comes `interval_s` after the first.
 
     `here` has the PIDs on this machine of the job's processes that run on it, `doing` what their main threads do, by
-    these PIDs. `problem` is why an answer is missing.
+    these PIDs. `problem` is why an answer is missing; `lines` are then read in its place.
     """
 
     pid: int
@@ -91,6 +103,7 @@ class Inquiry(NamedTuple):
     doing: Mapping[int, str] = {}
     problem: str = ""
     is_over: bool = False
+    lines: tuple[RankLine, ...] = ()
 
 
 class Question(NamedTuple):

@@ -10,7 +10,7 @@ from threading import Event
 import pytest
 
 from gputui.errors import GputuiError
-from gputui.model.collectives import Inquiry, ProcessPlace, Question
+from gputui.model.collectives import Inquiry, ProcessPlace, Question, RankLine
 from gputui.model.machine.process import Rank
 from gputui.model.machine.snapshot import Snapshot
 from gputui.sources.nccl.decode import decoded
@@ -38,6 +38,12 @@ FIRST = Inquiry(1000, decoded(COUNTS), here={ProcessPlace("127.0.0.1", pid): pid
 DOING = "Its main thread waits for a lock, at loader.py:31 in next_batch."
 SECOND = FIRST._replace(second=FIRST.first, interval_s=5.0, doing={1001: DOING}, is_over=True)
 
+STANDING = tuple(RankLine(1000 + each, each, f"train.py:{21 - 2 * (each // 2)} in main") for each in range(3))
+LINES = (
+    Inquiry(1000, lines=STANDING),
+    Inquiry(1000, lines=STANDING, here={ProcessPlace("", 1002): 1002}, doing={1002: DOING}, is_over=True),
+)
+
 
 class Answers:
     """Gives these answers, the next one whenever `go_on` is set."""
@@ -59,6 +65,18 @@ class Answers:
             self.go_on.wait(HANGS_S)
             self.go_on.clear()
             tell(inquiry._replace(pid=pid))
+
+    def ranks_here(self, pid: int) -> int:
+        """Two, unless the process is alone."""
+        return 1 if pid == 1007 else 2
+
+    def compare(self, pid: int, problem: str, tell: Callable[[Inquiry], object], is_left: Event) -> None:
+        """Two readings of the lines of these ranks."""
+        self.left.append(is_left)
+        for inquiry in LINES:
+            self.go_on.wait(HANGS_S)
+            self.go_on.clear()
+            tell(inquiry._replace(pid=pid, problem=problem))
 
 
 def ranks(*pids: int) -> Snapshot:
@@ -150,17 +168,33 @@ async def test_where_it_is_not_offered_the_key_says_so(scene: Snapshot | None):
         assert monitor.notices[0].startswith("NCCL is asked only on this machine")
 
 
-async def test_a_refusal_is_a_notice():
-    class Refusing(Answers):
-        def question(self, _pids: Iterable[int]) -> Question:
-            cause = "NCCL 2.27.3 is not asked."
-            raise GputuiError(cause, "Upgrade it.")
+class Refusing(Answers):
+    """NCCL may not be asked."""
 
-    async with open_monitor(ranks(1000), size=(80, 24)) as monitor:
+    def question(self, _pids: Iterable[int]) -> Question:
+        cause = "NCCL 2.27.3 is not asked."
+        raise GputuiError(cause, "Upgrade it.")
+
+
+async def test_a_refusal_is_a_notice_where_no_other_rank_is_here():
+    async with open_monitor(ranks(1007), size=(80, 24)) as monitor:
         monitor.app.attached.inquirer = Refusing()
         await monitor.press("c")
         await monitor.until(lambda: monitor.notices)
         assert monitor.notices == ["NCCL 2.27.3 is not asked. Upgrade it."]
+
+
+async def test_where_nccl_is_not_asked_the_lines_of_the_ranks_are_compared(screen_text):
+    async with open_monitor(ranks(1000, 1001, 1002), size=(80, 24)) as monitor:
+        monitor.app.attached.inquirer = answers = Refusing()
+        await monitor.press("c")
+        await monitor.until(lambda: monitor.screen == "CollectivesScreen")
+        await told(monitor, answers, "Waiting for a second look")
+        await told(monitor, answers, "next_batch")
+        assert monitor.text == screen_text
+        await monitor.press("enter")
+        assert monitor.screen == "ProcessScreen"
+        assert "1002" in monitor.text
 
 
 async def test_real_processes_that_answer_as_nccl_does(tmp_path: Path):

@@ -23,15 +23,24 @@ def ask_behind(
     source: RasSource | None = None,
     pause_s: float = PAUSE_S,
 ) -> int:
-    """Ask, after a question unless `is_assumed`; status 1: not both answers came. Raises GputuiError."""
+    """Ask, after a question unless `is_assumed`; status 1: not both answers came. Raises GputuiError.
+
+    Where NCCL may not be asked, the lines at which the ranks here are take its place.
+    """
     source = source or RasSource()
-    question = source.question(pids)
-    words = "\n".join((*question.sentences, question.warning, "Ask it? (yes, no) "))
-    if not is_assumed and typed(words) not in {"y", "yes"}:
-        cause = "NCCL was not asked."
-        raise GputuiError(cause, "In a script, --yes answers the question.")
     told: list[Inquiry] = []
-    source.inquire(question.pid, told.append, Event(), pause_s)
+    try:
+        question = source.question(pids)
+    except GputuiError as error:
+        if source.ranks_here(pids[0]) < 2:
+            raise
+        source.compare(pids[0], str(error), told.append, Event())
+    else:
+        words = "\n".join((*question.sentences, question.warning, "Ask it? (yes, no) "))
+        if not is_assumed and typed(words) not in {"y", "yes"}:
+            cause = "NCCL was not asked."
+            raise GputuiError(cause, "In a script, --yes answers the question.")
+        source.inquire(question.pid, told.append, Event(), pause_s)
     inquiry = told[-1]
     found = findings_of(inquiry)
     if as_json:
@@ -51,13 +60,14 @@ def _page(inquiry: Inquiry, found: Findings, width: int, *, in_color: bool) -> s
         pid = inquiry.here.get(suspect.place)
         page.line("")
         page.wrapped(suspect.title(pid), "! ", RED)
-        page.wrapped(suspect.sentence, "    ")
-        if pid is not None:
-            page.wrapped(inquiry.doing.get(pid, ""), "    ")
+        doing = inquiry.doing.get(pid, "") if pid is not None else ""
+        for sentence in filter(None, (suspect.sentence, doing)):
+            page.wrapped(sentence, "    ")
     if found.communicators:
         page.section("Communicators")
         for each in found.communicators:
             page.wrapped(each.words, "  ")
-    page.line("")
-    page.wrapped(NEVER_TRIED, "")
+    if inquiry.first is not None:
+        page.line("")
+        page.wrapped(NEVER_TRIED, "")
     return page.text

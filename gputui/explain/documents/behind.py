@@ -30,12 +30,12 @@ def _rank(suspect: Suspect, inquiry: Inquiry) -> dict[str, Any]:
     return {
         "rank": suspect.rank,
         "trouble": suspect.trouble.name.lower(),
-        "host": suspect.place.host,
+        "host": suspect.place.host or None,
         "host_pid": suspect.place.pid,
         "pid_here": pid,
-        "nvml_index": suspect.nvml_device,
+        "nvml_index": suspect.nvml_device if suspect.nvml_device >= 0 else None,
         "waiting_ranks": suspect.waiting,
-        "sentence": suspect.sentence,
+        "sentence": suspect.sentence or None,
         "main_thread": (inquiry.doing.get(pid) or None) if pid is not None else None,
     }
 

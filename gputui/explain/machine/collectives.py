@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
 
+from gputui.explain.machine.rank_lines import elsewhere
 from gputui.model.collectives import (
     INITIALISED,
     STILL_INITIALISING,
@@ -75,6 +76,8 @@ class Trouble(Enum):
     FAILED = "failed"
     BEHIND = "behind"
     WAITS_TOO = "behind, and waits for others itself"
+    ELSEWHERE = "elsewhere"
+    """At another line than most: what can be read where NCCL is not asked."""
 
 
 class Suspect(NamedTuple):
@@ -93,7 +96,8 @@ class Suspect(NamedTuple):
         inside = "" if pid == self.place.pid else f" ({self.place.pid} in its container)"
         where = self.place.words if pid is None else f"PID {pid}{inside} here"
         there = " there" if pid is None else ""
-        return f"Rank {self.rank}: {self.trouble.value}, {where}, GPU {self.nvml_device}{there}"
+        device = f", GPU {self.nvml_device}{there}" if self.nvml_device >= 0 else ""
+        return f"Rank {self.rank}: {self.trouble.value}, {where}{device}"
 
     @property
     def key(self) -> tuple[ProcessPlace, int]:
@@ -113,7 +117,7 @@ def findings_of(inquiry: Inquiry) -> Findings:
     """What the answers so far say; of the first alone, not what moves."""
     newest = inquiry.second or inquiry.first
     if newest is None:
-        return Findings("", (), ())
+        return _findings_of_lines(inquiry) if inquiry.is_over and inquiry.lines else Findings("", (), ())
     earlier = {each.key: each for each in inquiry.first.communicators} if inquiry.second and inquiry.first else {}
     compared = sorted(
         (_compared(each, earlier.get(each.key)) for each in newest.communicators),
@@ -121,6 +125,15 @@ def findings_of(inquiry: Inquiry) -> Findings:
     )
     suspects = _suspects(compared)
     return Findings(_headline(inquiry, newest, compared, suspects), suspects, tuple(compared))
+
+
+def _findings_of_lines(inquiry: Inquiry) -> Findings:
+    headline, ranks = elsewhere(inquiry.lines)
+    suspects = []
+    for each in ranks:
+        sentence = "" if inquiry.doing.get(each.pid) else f"It is at {each.line}."  # which says it, too
+        suspects.append(Suspect(ProcessPlace("", each.pid), each.rank, -1, Trouble.ELSEWHERE, sentence))
+    return Findings(headline, tuple(suspects), ())
 
 
 def _compared(now: Communicator, before: Communicator | None) -> Compared:

@@ -13,6 +13,7 @@ from gputui.errors import GputuiError
 from gputui.explain.machine.collectives import findings_of
 from gputui.model.collectives import Inquiry, JobAnswer, ProcessPlace, Question
 from gputui.sources.nccl.client import ask
+from gputui.sources.nccl.lines import compare_lines, ranks_beside
 from gputui.sources.nccl.place import Listening, holders_of, inodes_of, listening_on, port_of, shares_network
 from gputui.sources.nccl.versions import Version, refusal_of, version_of, words_of
 from gputui.sources.probe.main_thread_place import place_of_main_thread
@@ -24,10 +25,6 @@ FIRST_S = 120.0
 """So long after its start a process is not asked: it makes its communicators, when questions were most dangerous."""
 PLACES_AT_MOST = 4
 """Of so many processes here it is read what their main threads do."""
-
-WITHOUT_NCCL = (
-    "Attached to its ranks (`gputui attach --job PID`), the Ranks screen tells it by what PyTorch counts, without NCCL."
-)
 
 QUESTION = (
     f"NCCL {{}} in process {{}} is asked twice, {PAUSE_S:.0f} s apart, for all ranks of its job.",
@@ -87,6 +84,14 @@ class RasSource:
         except GputuiError as error:
             tell(inquiry._replace(problem=str(error), is_over=True))
 
+    def ranks_here(self, pid: int) -> int:
+        """How many ranks of the job of a process are on this machine, 0 where it is no rank."""
+        return len(ranks_beside(pid, self._proc))
+
+    def compare(self, pid: int, problem: str, tell: Callable[[Inquiry], object], is_left: Event) -> None:
+        """Where NCCL may not be asked, for the reason in `problem`: tell at which lines the ranks here are."""
+        compare_lines(pid, problem, tell, is_left, self._proc)
+
     def _answered(self, inquiry: Inquiry, port: Port) -> Inquiry:
         answer = ask(port.socket)
         here = self._here(answer, port.holders)
@@ -130,7 +135,7 @@ class RasSource:
                 "of NCCL's, its NCCL is older than 2.24, NCCL_RAS_ENABLE=0 has turned that off, or another user's job "
                 "had the port first."
             )
-            raise GputuiError(cause, WITHOUT_NCCL)
+            raise GputuiError(cause)
         sharing = [each for each in sockets if each.shared == mine.shared]
         holders = holders_of(proc, sharing)
         if len(holders) < len({each.inode for each in sharing}):
@@ -147,7 +152,7 @@ class RasSource:
             raise GputuiError(cause, "Start the program with a libnccl.so.2 of its own, as PyTorch's packages have it.")
         refusal = refusal_of(version)
         if refusal:
-            raise GputuiError(f"Process {pid}: {refusal}", WITHOUT_NCCL)
+            raise GputuiError(f"Process {pid}: {refusal}")
         stat = self._proc.stat(pid)
         if stat is not None and self._clock() - stat.started < FIRST_S:
             cause = (

@@ -54,6 +54,14 @@ def place_of_main_thread(pid: int, stopped_at: int) -> str:
     return f"Its main thread waits for {reading}{called_from}{at_line}."
 
 
+def line_of_main_thread(pid: int) -> str:
+    """The line that the program's own code has reached in the main thread, "train.py:23 in step"; "" without one."""
+    try:
+        return _python_line(ProcFs(), pid, mappings(pid))
+    except (OSError, MalformedError):
+        return ""
+
+
 def _waits_in_python(proc: ProcFs, pid: int) -> bool:
     try:
         return _is_in_python(proc, pid)

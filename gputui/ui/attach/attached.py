@@ -70,6 +70,14 @@ class Inquirer(Protocol):
         """Ask, in any thread, and tell after each answer what is known; ends early once `is_left` is set."""
         ...
 
+    def ranks_here(self, pid: int) -> int:
+        """How many ranks of the job of a process are on this machine."""
+        ...
+
+    def compare(self, pid: int, problem: str, tell: Callable[[Inquiry], object], is_left: Event) -> None:
+        """Tell at which lines these ranks are; `problem` is why NCCL was not asked."""
+        ...
+
 
 class Attached:
     """The attached processes. Each feed delivers in its own thread; the application's thread takes what it delivers.

@@ -45,7 +45,11 @@ def _find_out(screen: MonitorScreen, monitor: Monitor, inquirer: Inquirer, pids:
     try:
         question = inquirer.question(pids)
     except GputuiError as error:
-        monitor.attached.hand_over(partial(monitor.say, str(error)))
+        pid = next(iter(pids))
+        instead = partial(monitor.say, str(error))
+        if inquirer.ranks_here(pid) > 1:
+            instead = partial(_compare, screen, pid, str(error))
+        monitor.attached.hand_over(instead)
     else:
         monitor.attached.hand_over(partial(_confirm, screen, question))
 
@@ -62,8 +66,16 @@ def _confirm(screen: MonitorScreen, question: Question) -> None:
     screen.app.push_screen(Confirm(title, question.sentences, "Ask", question.warning, wraps=True), answered)
 
 
+def _compare(screen: MonitorScreen, pid: int, problem: str) -> None:
+    if screen.is_current:
+        screen.app.push_screen(CollectivesScreen(pid, problem))
+
+
 class CollectivesScreen(SubScreen):
-    """Asks when it opens; the ranks that stand out, then the communicators; Enter on a rank here shows its process."""
+    """Asks when it opens; the ranks that stand out, then the communicators; Enter on a rank here shows its process.
+
+    Where `problem` says why NCCL is not asked, the lines at which the ranks here are tell which one is elsewhere.
+    """
 
     AUTO_FOCUS: ClassVar[str] = "#collectives"
 
@@ -73,9 +85,9 @@ class CollectivesScreen(SubScreen):
         ),
     ]
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, problem: str = "") -> None:
         super().__init__()
-        self._inquiry = Inquiry(pid)
+        self._inquiry = Inquiry(pid, problem=problem)
         self._findings = Findings("", (), ())
         self._is_left = Event()
 
@@ -97,7 +109,11 @@ class CollectivesScreen(SubScreen):
         def tell(inquiry: Inquiry) -> None:
             attached.hand_over(partial(self._take, inquiry, findings_of(inquiry)))
 
-        inquirer.inquire(self._inquiry.pid, tell, self._is_left)
+        pid, problem = self._inquiry.pid, self._inquiry.problem
+        if problem:
+            inquirer.compare(pid, problem, tell, self._is_left)
+        else:
+            inquirer.inquire(pid, tell, self._is_left)
 
     def _take(self, inquiry: Inquiry, findings: Findings) -> None:
         """Show what is known now, unless the screen was left."""

@@ -17,7 +17,7 @@ _ROLES = {
 
 
 def draw_head(inquiry: Inquiry, found: Findings, width: int) -> list[Line]:
-    """Whom was asked and what the answer is; while one is awaited, that."""
+    """Who was asked and what the answer is; while one is awaited, that."""
     newest = inquiry.second or inquiry.first
     version = f", NCCL {newest.nccl_version}" if newest else ""
     lines: list[Line] = [((fit(f"Collectives of the job of process {inquiry.pid}{version}", width), "title"),)]
@@ -25,12 +25,16 @@ def draw_head(inquiry: Inquiry, found: Findings, width: int) -> list[Line]:
         lines += indented(found.headline, width, " > ", "poor" if found.suspects else "plain")
     if inquiry.problem:
         lines += indented(inquiry.problem, width, " ! ", "fair")
-    elif not inquiry.is_over:
-        awaited = "the second answer, a few seconds after the first" if newest else "an answer; NCCL takes up to 10 s"
+    if not inquiry.is_over:
+        awaited = "an answer; NCCL takes up to 10 s"
+        if newest:
+            awaited = "the second answer, a few seconds after the first"
+        elif inquiry.problem:
+            awaited = "a second look at the lines at which its ranks here are"
         lines += paragraph(f"Waiting for {awaited} ...", width, "dim")
     if newest and newest.timeouts:
         lines += paragraph("Some ranks did not answer within the time that NCCL waits for them.", width, "fair")
-    return [*lines, *paragraph(NEVER_TRIED, width, "dim"), ()]
+    return [*lines, *(paragraph(NEVER_TRIED, width, "dim") if newest or not inquiry.problem else ()), ()]
 
 
 def draw_suspect(suspect: Suspect, inquiry: Inquiry, width: int, *, is_current: bool) -> list[Line]:
