@@ -15,7 +15,7 @@ from pathlib import Path
 from gputui.commands.printed.attach import report
 from gputui.explain.documents.attach import attach_document
 from gputui.explain.documents.behind import behind_document
-from gputui.explain.machine.collectives import findings_of
+from gputui.explain.ranks.collectives import findings_of
 from gputui.model.attached.target import ActionResult, Greeting, Look, Mark, Statistics
 from gputui.model.collectives import Inquiry
 from gputui.model.decode import DecodeError, decode

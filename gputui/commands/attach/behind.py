@@ -7,7 +7,7 @@ from threading import Event
 from gputui.commands.printed.page import Page
 from gputui.errors import GputuiError
 from gputui.explain.documents.behind import behind_document
-from gputui.explain.machine.collectives import NEVER_TRIED, Findings, findings_of
+from gputui.explain.ranks.collectives import NEVER_TRIED, Findings, findings_of
 from gputui.model.collectives import Inquiry
 from gputui.output import BOLD, RED, put, put_document, typed
 from gputui.sources.nccl.source import PAUSE_S, RasSource

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gputui.explain.machine.collectives import Compared, Findings, Suspect
+from gputui.explain.ranks.collectives import Compared, Findings, Suspect
 from gputui.model.collectives import Inquiry
 
 SCHEMA = "gputui.behind/1"

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from gputui.explain.machine.collectives import CIRCLE
 from gputui.explain.owners.names import counted, listed
+from gputui.explain.ranks.collectives import CIRCLE
 from gputui.model.attached.moment import TargetMoment
 from gputui.model.collectives import Launched
 

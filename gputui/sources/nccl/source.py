@@ -10,7 +10,7 @@ from threading import Event
 from typing import NamedTuple
 
 from gputui.errors import GputuiError
-from gputui.explain.machine.collectives import findings_of
+from gputui.explain.ranks.collectives import findings_of
 from gputui.model.collectives import Inquiry, JobAnswer, ProcessPlace, Question
 from gputui.sources.nccl.client import ask
 from gputui.sources.nccl.lines import compare_lines, ranks_beside

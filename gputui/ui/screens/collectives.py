@@ -12,7 +12,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from gputui.errors import GputuiError
-from gputui.explain.machine.collectives import Compared, Findings, Suspect, findings_of
+from gputui.explain.ranks.collectives import Compared, Findings, Suspect, findings_of
 from gputui.model.collectives import Inquiry, Question
 from gputui.ui.attach.attached import Attached, Inquirer
 from gputui.ui.dialogs.confirm import Confirm

@@ -9,7 +9,7 @@ from threading import Event
 
 import pytest
 
-from gputui.explain.machine.collectives import findings_of
+from gputui.explain.ranks.collectives import findings_of
 from gputui.model.collectives import Inquiry
 from gputui.sources.nccl.lines import ranks_beside
 from gputui.sources.nccl.source import RasSource

@@ -11,7 +11,7 @@ from threading import Event
 import pytest
 
 from gputui.errors import GputuiError
-from gputui.explain.machine.collectives import findings_of
+from gputui.explain.ranks.collectives import findings_of
 from gputui.model.collectives import Inquiry
 from gputui.sources.nccl.place import holders_of, listening_on
 from gputui.sources.nccl.source import RasSource

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gputui.explain.machine.collectives import NEVER_TRIED, Compared, Findings, State, Suspect, Trouble
+from gputui.explain.ranks.collectives import NEVER_TRIED, Compared, Findings, State, Suspect, Trouble
 from gputui.model.collectives import Inquiry
 from gputui.ui.drawing.entries import draw_entry
 from gputui.ui.drawing.line import Line, fit, indented, paragraph

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gputui.explain.machine.collectives import CIRCLE, Findings, State, Trouble, findings_of
+from gputui.explain.ranks.collectives import CIRCLE, Findings, State, Trouble, findings_of
 from gputui.model.collectives import Inquiry
 from gputui.sources.nccl.decode import decoded
 from tests.sources.nccl.job import Document, answer, communicator, missing, rank

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gputui.explain.documents.behind import behind_document
-from gputui.explain.machine.collectives import Trouble, findings_of
-from gputui.explain.machine.rank_lines import UNREADABLE, elsewhere
+from gputui.explain.ranks.collectives import Trouble, findings_of
+from gputui.explain.ranks.lines import UNREADABLE, elsewhere
 from gputui.model.collectives import Inquiry, ProcessPlace, RankLine
 
 WAITS, LOADS = "train.py:21 in main", "train.py:6 in load_batch"

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
 
-from gputui.explain.machine.rank_lines import elsewhere
+from gputui.explain.ranks.lines import elsewhere
 from gputui.model.collectives import (
     INITIALISED,
     STILL_INITIALISING,

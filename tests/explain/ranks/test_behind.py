@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from gputui.explain.machine.collectives import CIRCLE
 from gputui.explain.moment.probe_state import ProbeState, after
 from gputui.explain.ranks.behind import STANDS_S, ranks_behind, sentences
+from gputui.explain.ranks.collectives import CIRCLE
 from gputui.model.attached.moment import TargetMoment
 from gputui.model.attached.target import Disconnect, DisconnectKind, Statistics
 from gputui.model.collectives import Launched
