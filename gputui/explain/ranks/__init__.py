@@ -1,1 +1,1 @@
-"""The ranks of a job compared: which holds more or less memory, which keeps others waiting, and what NCCL says of it."""
+"""The ranks of a job compared: which holds more or less memory, which keeps others waiting, what NCCL says."""
