@@ -79,7 +79,7 @@ threading.Thread(target=lambda: (sys.stdin.readline(), ended.set()), daemon=True
 train()
 print("end", flush=True)
 """
-pytestmark = [] if "GPUTUI_TEST_OLDER" in os.environ else pytest.mark.night
+pytestmark = pytest.mark.every_torch if "GPUTUI_TEST_OLDER" in os.environ else pytest.mark.night
 BROKEN = ("could not be read", "TypeError", "AttributeError", "failed")
 
 

@@ -22,11 +22,15 @@ OBJECTS_IN_TURN = 4_000
 """So many objects are read before the time is looked at: 3 ms."""
 OVERLAP = 4_000
 """The last object is looked for among so many before its place: others that were freed meanwhile have moved it."""
+TAIL = 512
+"""The addresses of so many objects that were read last are kept: the last may be freed, as the probe's own are."""
 LISTED_AT_MOST = 100_000
 """So many objects are held while they are read: more than a stop has time for."""
 READ_FOR_A_LIST = 4
 """A part takes so many times as long as its list."""
 _GENERATIONS = 3
+_tail: dict[int, frozenset[int]] = {}
+"""By the address of the last object of a part, the addresses of those at its end; of the newest part alone."""
 
 
 class Place(NamedTuple):
@@ -79,6 +83,8 @@ class Part:
                 is_late = thread_time() - began > limit_s
                 if (is_late and index < len(objects)) or (index == len(objects) == LISTED_AT_MOST):
                     self.next = place._replace(position=first + index, last=self.addresses[-1])
+                    _tail.clear()
+                    _tail[self.addresses[-1]] = frozenset(self.addresses[-TAIL:])
                     return
             if self.is_broken:
                 return
@@ -113,10 +119,12 @@ def tensor_classes(torch: Torch) -> list[type]:
 
 
 def _index_after(before: list[Any], place: Place) -> int | None:
-    """Where the object comes that follows the last one; None if that is not among these before its place."""
+    """Where the object comes that follows the last one that is still there; None if none is among these."""
     if not place.last:
         return 0
-    return next((number + 1 for number, value in enumerate(before) if id(value) == place.last), None)
+    tail = _tail.get(place.last, {place.last})
+    numbers = range(len(before) - 1, -1, -1)
+    return next((number + 1 for number in numbers if id(before[number]) in tail), None)
 
 
 def _collections() -> int:
