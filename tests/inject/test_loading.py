@@ -173,8 +173,13 @@ def test_memory_that_the_program_maps_where_the_probe_came_in_is_not_taken_for_i
     assert (child.ended(), child.errors) == (0, "")
 
 
+@pytest.mark.parametrize(
+    ("variables", "hint"),
+    [({}, ""), ({"RANK": "1", "WORLD_SIZE": "2"}, r" If its job stands still, .*: gputui attach \d+ --behind")],
+    ids=["alone", "a rank"],
+)
 def test_the_place_of_a_main_thread_that_does_not_come_back_is_named(
-    python: Python, monkeypatch: pytest.MonkeyPatch
+    python: Python, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], hint: str
 ) -> None:
     monkeypatch.setattr(loading, "_SAY_AFTER_S", 0.0)
     child = python.start(
@@ -184,7 +189,8 @@ def test_the_place_of_a_main_thread_that_does_not_come_back_is_named(
         print("ready", child.pid, flush=True)
         ctypes.PyDLL(None).waitpid(child.pid, None, 0)
         input()
-        """
+        """,
+        **variables,
     )
     waited_for = int(child.expect("ready"))
     wait_until(lambda: "wait" in Path(f"/proc/{child.pid}/wchan").read_text(), "the wait for the child")
@@ -197,7 +203,7 @@ def test_the_place_of_a_main_thread_that_does_not_come_back_is_named(
 
     loading.put_probe_in(child.pid, tell)
     waits = r"Its main thread waits for a child process to end \(wait4\), called from (libffi|_ctypes)\S*, "
-    assert re.search(waits + r"at .+:\d in <module>\.$", sentences[0]), sentences
+    assert re.search(waits + rf"at .+:\d in <module>\.{hint}$", sentences[0]), sentences
     child.say("end")
     assert (child.ended(), child.errors) == (0, "")
 

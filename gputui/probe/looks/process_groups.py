@@ -16,8 +16,6 @@ from gputui.probe.objects import plain, stacks
 
 GROUPS_AT_MOST = 64
 """So many groups are read: a program of many dimensions has some ten."""
-UNNAMED = ("", "undefined")
-"""What PyTorch calls a group that was made without a description."""
 
 
 def fields() -> dict[str, Any]:
@@ -27,39 +25,49 @@ def fields() -> dict[str, Any]:
 
 
 def _groups() -> list[dict[str, Any]]:
-    """The fields of `model.collectives.Launched` of each group with other ranks."""
+    """The fields of `model.collectives.Launched` of each group with other ranks.
+
+    They are read past what a class of the program's may have in place of PyTorch's methods.
+    """
     module = sys.modules.get("torch.distributed.distributed_c10d")
-    world = plain.variables_of(plain.module_variables(module)).get("_world") if module is not None else None
-    if world is None:  # nothing is distributed, or PyTorch is older than 2.0
+    variables = plain.variables_of(plain.module_variables(module)) if module is not None else {}
+    world, cls = variables.get("_world"), variables.get("ProcessGroup")
+    if world is None or cls is None:  # nothing is distributed, or PyTorch is older than 2.0
         return []
-    names, job = world.pg_names, ":".join(filter(None, map(os.environ.get, ("MASTER_ADDR", "MASTER_PORT"))))
+    names = {id(group): str(name) for group, name in list(world.pg_names.items())}
+    job = ":".join(filter(None, map(os.environ.get, ("MASTER_ADDR", "MASTER_PORT"))))
+    groups = [(group, ranks) for group, ranks in list(world.pg_group_ranks.items()) if len(ranks) > 1]
     found = []
-    for group, ranks in list(world.pg_group_ranks.items())[:GROUPS_AT_MOST]:
-        if len(ranks) > 1 and group in names:
-            launched = _launched(group)
-            if launched is not None:
-                name = str(names[group])
-                described = str(getattr(group, "group_desc", ""))
-                found.append(
-                    {
-                        "job": job,
-                        "key": name,
-                        "name": name if described in UNNAMED else described,
-                        "first_rank": min(ranks),
-                        "size": len(ranks),
-                        "rank": group.rank(),
-                        "launched": launched,
-                    }
-                )
+    for group, ranks in groups[:GROUPS_AT_MOST]:
+        key, launched = names.get(id(group), ""), _launched(cls, group)
+        if key and launched is not None:
+            found.append(
+                {
+                    "job": job,
+                    "key": key,
+                    "name": _description(cls, group) or key,
+                    "first_rank": min(ranks),
+                    "size": len(ranks),
+                    "rank": cls.rank(group),
+                    "launched": launched,
+                }
+            )
     return found
 
 
-def _launched(group: Any) -> int | None:  # noqa: ANN401
+def _launched(cls: Any, group: Any) -> int | None:  # noqa: ANN401
     """None where the backend does not count."""
     try:
-        return int(group._get_sequence_number_for_group())
+        return int(cls._get_sequence_number_for_group(group))
     except RuntimeError:
         return None
+
+
+def _description(cls: Any, group: Any) -> str:  # noqa: ANN401
+    """What the program, or a mesh of devices, calls the group; "" where it has no such name, or before PyTorch 2.4."""
+    described = getattr(cls, "group_desc", None)
+    name = str(described.__get__(group)) if described is not None else ""
+    return "" if name == "undefined" else name
 
 
 def _main_thread_line() -> str:

@@ -31,15 +31,11 @@ def compare_lines(
     tell(inquiry._replace(lines=tuple(RankLine(each, rank, first[each]) for each, rank in ranks.items())))
     if is_left.wait(pause_s):
         return
-    lines = tuple(_line_now(each, rank, first[each]) for each, rank in ranks.items())
+    second = {each: line_of_main_thread(each) for each in ranks}
+    lines = tuple(RankLine(each, rank, second[each], second[each] != first[each]) for each, rank in ranks.items())
     here = {ProcessPlace("", each): each for each in ranks}
     doing = {each: place_of_main_thread(each, 0) for each in ranks}
     tell(inquiry._replace(lines=lines, here=here, doing=doing, interval_s=pause_s, is_over=True))
-
-
-def _line_now(pid: int, rank: int, before: str) -> RankLine:
-    line = line_of_main_thread(pid)
-    return RankLine(pid, rank, line, has_moved=line != before)
 
 
 def ranks_beside(pid: int, proc: ProcFs) -> dict[int, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from gputui.errors import GputuiError
 from gputui.inject import checks
@@ -14,6 +15,8 @@ from gputui.inject.tracer_process import HelperError
 from gputui.sources.at_once import at_once
 from gputui.sources.probe import listing
 from gputui.sources.probe.main_thread_place import Wait, place_of_main_thread, wait_of_main_thread
+from gputui.sources.processes.ranks import place_in_job
+from gputui.sources.procfs import ProcFs
 
 _POLL_S = 0.02
 _KEPT_AFTER_S = 0.7
@@ -22,6 +25,7 @@ _EXAMINED_WITHIN_S = 60.0
 """Many times what it takes on a busy machine."""
 _SAY_AFTER_S = 2.0
 _SAY_EVERY_S = 30.0
+BEHIND = "If its job stands still, this tells which rank it waits for, without a probe: gputui attach {} --behind"
 
 
 class CannotLoadError(GputuiError):
@@ -144,7 +148,16 @@ def _greet(pid: int) -> None:
 
 
 def _place(loading: Loading, progress: Progress) -> str:
-    return f"{progress.phase.value}. {place_of_main_thread(loading.pid, loading.stopped_at)}".rstrip()
+    words = f"{progress.phase.value}. {place_of_main_thread(loading.pid, loading.stopped_at)}".rstrip()
+    return f"{words} {BEHIND.format(loading.pid)}" if _is_rank(loading.pid) else words
+
+
+def _is_rank(pid: int) -> bool:
+    """Whether a process is one of several of a job, which may wait for another one."""
+    with suppress(OSError):
+        place = place_in_job(ProcFs().variables(pid))
+        return place is not None and place.world_size > 1
+    return False
 
 
 def _sentences(refusal: Refused) -> CannotLoadError:
