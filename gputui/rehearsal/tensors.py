@@ -12,7 +12,8 @@ from typing import Any, Callable
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+
+from .results import KnownResults, leaves, mapped
 
 DEVICE = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
 HOST = torch.device("cpu")
@@ -120,6 +121,7 @@ class DeviceMode(TorchDispatchMode):
         self._see = see
         self._before = before
         self._after = after
+        self._results = KnownResults(run_without_data)
         self.values_read = 0
         self.largest_results: dict[str, int] = {}
         """Operations whose result depends on data, with how often each was taken for as large as it can be."""
@@ -130,27 +132,26 @@ class DeviceMode(TorchDispatchMode):
             return func(*args, **kwargs)  # PyTorch itself asks for the size of a result, as DTensor does
         if not OWN_TYPES.issuperset(types):
             return NotImplemented  # a tensor made of others, such as a DTensor: its parts come here in their turn
-        flat, tree = tree_flatten((args, kwargs))
+        flat = leaves((args, kwargs))
         device = kwargs.get("device")
         ishere = any(isinstance(leaf, DeviceTensor) for leaf in flat)
         if device is None and not ishere:
             return func(*args, **kwargs)
         if device is not None and not self._goes_by(torch.device(device), flat):
             return self._elsewhere(func, args, kwargs, ishere=ishere)
+        known = kwargs if device is None else {**kwargs, "device": META}
         if device is None:
             here.place = _place_of(flat)
-        else:
-            flat, tree = tree_flatten((args, {**kwargs, "device": META}))
         if here.place is DEVICE:
             self._before(func)
         special = SPECIAL.get(func)
         done = NotImplemented if special is None else special(self, *args, **kwargs)
-        return self._done(func, *tree_unflatten(map(without_data, flat), tree)) if done is NotImplemented else done
+        return self._done(func, *mapped(without_data, (args, known))) if done is NotImplemented else done
 
     def _done(self, func: Any, args: Any, kwargs: Any) -> Any:
         """The result of an operation without data."""
         place = here.place
-        result = self.wrapped(run_without_data(func, args, kwargs))
+        result = self.wrapped(self._results.of(func, args, kwargs))
         if place is DEVICE:
             self._after(func, args, result)
         return result
@@ -178,7 +179,7 @@ class DeviceMode(TorchDispatchMode):
 
     def wrapped(self, result: Any) -> Any:
         """The result as tensors of the GPU, recorded."""
-        return tree_map(self._wrap, result)
+        return mapped(self._wrap, result)
 
     def _wrap(self, leaf: Any) -> Any:
         if not isinstance(leaf, torch.Tensor):
@@ -207,7 +208,7 @@ def _zeros_of(tensor: torch.Tensor, dtype: Any = None) -> torch.Tensor:
 
 def _to_host(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A copy in host memory: zeros."""
-    return tree_map(
+    return mapped(
         lambda leaf: _zeros_of(leaf, kwargs.get("dtype")) if isinstance(leaf, DeviceTensor) else leaf, args[0]
     )
 

@@ -173,8 +173,9 @@ class Python:
         return self._child(partial(Forked, self.path, [script, *arguments], modules), variables)
 
     def _script(self, source: str) -> str:
-        script = self.folder / "train.py"
-        script.write_text(textwrap.dedent(source))
+        script, new = self.folder / "train.py", self.folder / "train.py.new"
+        new.write_text(textwrap.dedent(source))
+        new.replace(script)  # a rank that was started right before may just be reading it
         return str(script)
 
     def _child(self, start: Start, variables: Mapping[str, str]) -> Child:

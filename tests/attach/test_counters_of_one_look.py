@@ -32,9 +32,9 @@ def test_the_counters_are_printed_where_no_look_comes(cuda_python: Python, monke
 
     def stop_and_read() -> Snapshot:
         os.kill(child.pid, signal.SIGSTOP)
+        monkeypatch.setattr(viewer, "RESULT_WITHIN_S", NOT_WITHIN_S)
         return read_machine()
 
-    monkeypatch.setattr(viewer, "RESULT_WITHIN_S", NOT_WITHIN_S)
     try:
         with ProbeClient(path, child.pid) as client:
             moment = one_moment(client, stop_and_read)
