@@ -11,6 +11,7 @@ import pytest
 
 from gputui.probe.guards import boundary
 from gputui.probe.main_thread import calls
+from gputui.probe.main_thread.activity import ABSENT_AFTER_S, BUSY_S
 from gputui.probe.main_thread.calls import MainThread, MainThreadCall
 from gputui.probe.main_thread.pending_call import PendingCall
 
@@ -73,6 +74,27 @@ def test_waits_add_up(stopped, clock):
         stopped.note_wait(clock.use(STOP_S / 4))
         waits += 1
     assert waits == 4
+
+
+def test_a_look_has_its_turn_beside_counters_that_are_due_whenever_it_may_begin(clock, monkeypatch):
+    """The main thread is absent, and several viewers ask for counters: each read stops the program for a moment."""
+    monkeypatch.setattr(PendingCall, "_add", lambda _: True)
+    main_thread = MainThread(lambda: None)
+    counters: MainThreadCall[float] = MainThreadCall(main_thread)
+    look: MainThreadCall[str] = MainThreadCall(main_thread)
+    look.begin(lambda: "in the main thread", 1e6, str, in_backward_s=0.0)
+    clock.use(BUSY_S)
+    counters_at = clock.now_s
+    for _ in range(8):
+        if clock.now_s >= counters_at and not counters.is_under_way:
+            counters.begin(lambda: 0.0, 1e6, float, in_backward_s=0.0)
+            counters_at = clock.now_s + ABSENT_AFTER_S
+        counters.finished(lambda: clock.use(STOP_S))
+        if look.finished(lambda: "here"):
+            return
+        times = (counters_at, look.deadline, counters.deadline)
+        main_thread.note_wait(clock.use(max(0.0, min(time for time in times if time is not None) - clock.now_s)))
+    pytest.fail("the look has waited for eight rounds")
 
 
 class InterruptionError(KeyboardInterrupt):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from threading import Event
+from threading import Event, Semaphore
 
 import pytest
 
@@ -46,11 +46,11 @@ LINES = (
 
 
 class Answers:
-    """Gives these answers, the next one whenever `go_on` is set."""
+    """Gives these answers, one for each time that `go_on` is released."""
 
     def __init__(self, *inquiries: Inquiry) -> None:
         self.inquiries = inquiries
-        self.go_on = Event()
+        self.go_on = Semaphore(0)
         self.left: list[Event] = []
 
     def question(self, pids: Iterable[int]) -> Question:
@@ -62,8 +62,7 @@ class Answers:
         """Tell the answers one by one."""
         self.left.append(is_left)
         for inquiry in self.inquiries:
-            self.go_on.wait(HANGS_S)
-            self.go_on.clear()
+            self.go_on.acquire(timeout=HANGS_S)
             tell(inquiry._replace(pid=pid))
 
     def ranks_here(self, pid: int) -> int:
@@ -74,8 +73,7 @@ class Answers:
         """Two readings of the lines of these ranks."""
         self.left.append(is_left)
         for inquiry in LINES:
-            self.go_on.wait(HANGS_S)
-            self.go_on.clear()
+            self.go_on.acquire(timeout=HANGS_S)
             tell(inquiry._replace(pid=pid, problem=problem))
 
 
@@ -96,11 +94,11 @@ async def asked(answers: Answers, size: Size = (80, 24)) -> AsyncIterator[Monito
         await monitor.until(lambda: monitor.screen == "Confirm")
         await monitor.press("right", "enter")
         yield monitor
-        answers.go_on.set()
+        answers.go_on.release()
 
 
 async def told(monitor: Monitor, answers: Answers, words: str) -> None:
-    answers.go_on.set()
+    answers.go_on.release()
     await monitor.until(lambda: words in monitor.text)
     await monitor.settle()
 
@@ -146,7 +144,7 @@ async def test_leaving_the_screen_ends_the_asking():
         await monitor.press("escape")
         assert monitor.screen == "Overview"
         assert answers.left[0].is_set()
-        answers.go_on.set()  # an answer that comes late is nobody's
+        answers.go_on.release()  # an answer that comes late is nobody's
         await monitor.settle()
 
 
