@@ -10,8 +10,9 @@ from selectors import EVENT_READ, DefaultSelector
 
 from gputui.commands.attach import lines as text
 from gputui.commands.attach.follow import follow_in_documents, follow_in_lines
+from gputui.commands.attach.job import processes_of_job
 from gputui.commands.machine.monitor import is_on_a_terminal, open_monitor
-from gputui.commands.parser import Parser, pid_of
+from gputui.commands.parser import Parser
 from gputui.commands.printed.attach import report
 from gputui.commands.reach.probes import ONCE_WAITS_S, end_probes
 from gputui.commands.reach.where import Here, where_of
@@ -27,7 +28,6 @@ from gputui.sources.probe import listing
 from gputui.sources.probe.client import ProbeClient
 from gputui.sources.probe.one_moment import one_moment
 from gputui.sources.probe.recorder import NO_RECORDER, Recorder
-from gputui.sources.procfs import ProcFs
 
 INTERVAL_S = 1.0
 PIPE_COLUMNS = 80
@@ -70,13 +70,13 @@ def _behind(where: Here, pids: list[int], settings: Settings, parsed: Namespace)
 
 
 def _words(parsed: Namespace) -> list[str]:
-    """The processes that are named, and the ranks of the launcher that is."""
+    """The processes that are named, and those of the job that is."""
+    if parsed.hosts and not parsed.job:
+        cause = "--hosts says on which nodes the processes of a job are."
+        raise UsageError(cause, "Name the job, too: gputui attach --job NAME --hosts NODE,NODE.")
     if not parsed.job:
         return list(parsed.pids)
-    if ":" in "".join((parsed.job, *parsed.pids)):
-        cause = "--job finds the ranks of a launcher on this machine only."
-        raise UsageError(cause, "Name the ranks on another one: gputui attach NODE:PID NODE:PID ...")
-    return [*parsed.pids, *map(str, _ranks(pid_of(parsed.job), with_probe=parsed.detach))]
+    return [*parsed.pids, *processes_of_job(parsed.job, parsed.hosts or (), with_probe=parsed.detach)]
 
 
 def _look_at(where: Here, pids: list[int], settings: Settings, parsed: Namespace) -> int:
@@ -87,19 +87,6 @@ def _look_at(where: Here, pids: list[int], settings: Settings, parsed: Namespace
     if parsed.json:
         return follow_in_documents(where, pids, settings)
     return _show_screens(where, pids, settings) if is_on_a_terminal() else _follow(where, pids, settings.look_pause_s)
-
-
-def _ranks(launcher: int, *, with_probe: bool) -> list[int]:
-    """The processes that a launcher started which have a probe, and, unless `with_probe`, those that can get one."""
-    ranks = {*listing.children_with_probes(launcher), *([] if with_probe else workers_of(launcher))}
-    if not ranks and ProcFs().stat(launcher) is None:
-        cause = f"There is no process {launcher} here."
-        raise GputuiError(cause, "`gputui attach` lists the processes you can attach to.")
-    if not ranks:
-        cause = f"No process below PID {launcher} has a probe" + (", or PyTorch in it." if not with_probe else ".")
-        remedy = "Start the job with `gputui run torchrun ...`, or put `import gputui.probe` into the program."
-        raise GputuiError(cause, f"{remedy} To attach to that process itself: gputui attach {launcher}.")
-    return sorted(ranks)
 
 
 def _record(where: Here, pids: list[int], settings: Settings, path: str, *, as_json: bool) -> int:
@@ -130,12 +117,16 @@ def _parser() -> Parser:
         prog="gputui attach",
         usage="gputui attach [PID ...] [--job PID] [--record FILE] [--pause TIME] [--once] [--json] [--yes]\n"
         "       gputui attach NODE:PID ... (on another machine, which ssh reaches and which has gputui)\n"
+        "       gputui attach --job JOB --hosts NODE,NODE (all ranks of a job over its nodes)\n"
         "       gputui attach PID ... --detach\n"
         "       gputui attach PID ... --behind [--json] [--yes]",
         description="Look inside running training processes. Without a PID: list the processes you can attach to.",
     )
     parser.add_argument("pids", nargs="*", metavar="PID", help="a process that runs PyTorch")
-    parser.add_argument("--job", metavar="PID", help="attach to all ranks that this launcher started")
+    parser.add_argument("--job", metavar="JOB", help="attach to all ranks: the PID of their launcher, or with --hosts")
+    parser.add_argument(
+        "--hosts", metavar="NODE", nargs="+", help="the nodes of that job, known by its name, or by one NODE:PID of it"
+    )
     parser.add_argument("--record", metavar="FILE", help="record to a new file, for `gputui replay FILE`")
     parser.add_argument("--once", action="store_true", help="print one look, with what to do, and exit")
     parser.add_argument("--json", action="store_true", help="print JSON: one document per line for each look")
