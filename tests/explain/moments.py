@@ -96,9 +96,10 @@ def moment(
     keywords: dict | None = None,
     containers: tuple[Container, ...] | None = None,
     is_complete: bool = True,
+    looked_at: float | None = None,
     **counters: int,
 ) -> TargetMoment:
-    """A moment with a look of the same time; `used_mib` is what NVML reports for the process (None: nothing)."""
+    """A moment with a look of the same time, or of `looked_at`; `used_mib` is what NVML reports for the process."""
     segments = [part if isinstance(part, Segment) else part[0] for part in parts]
     storages = [storage for part in parts if not isinstance(part, Segment) for storage in part[1]]
     made = layout(*segments, **keywords or {})
@@ -107,7 +108,8 @@ def moment(
         tuple(storages), "walk", is_of_one_moment=True, is_complete=is_complete,
         containers=containers_of(storages) if containers is None else containers,
     )  # fmt: skip
-    look = Look(time, (counted,), made.settings, made, inventory, Cost(1, 1))
+    then = counted if looked_at is None else statistics(made, generation=int(looked_at * 1000))
+    look = Look(looked_at or time, (then,), made.settings, made, inventory, Cost(1, 1))
     state = ProbeState(replace(GREETING, world_size=world_size), (counted,), look, layouts_of(look), marks)
     drivers = {}
     if used_mib is not None:

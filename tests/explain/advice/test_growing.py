@@ -9,6 +9,7 @@ import pytest
 from gputui.model.attached.analysis import Finding
 from gputui.model.attached.tensors import Category, Container, Keeper
 from gputui.model.weight import Weight
+from gputui.units import MIB
 from tests.explain.moments import Tensor, moment, row, story, text_of
 
 X = Category.OTHER
@@ -385,6 +386,52 @@ def test_only_an_incomplete_look_may_find_less_of_a_variable_that_grows(is_compl
 @pytest.mark.parametrize("sizes", [RISING[:6], (*RISING[:5], 2, *RISING[5:])], ids=["too few looks", "fell once"])
 def test_a_variable_that_goes_up_and_down_is_not_blamed(sizes):
     assert variable(sizes) is None
+
+
+def seldom_looked_at(
+    looks: Sequence[tuple[list[Tensor], tuple[Container, ...]]], every_s: int, grows_mib_per_s: float
+) -> Finding | None:
+    """A program whose counters are read each second, and grow, with a look now and then."""
+    moments = []
+    for second in range(every_s * len(looks)):
+        tensors, containers = looks[second // every_s]
+        allocated_bytes = int((200 + grows_mib_per_s * second) * MIB)
+        looked_at = 100.0 + second - second % every_s
+        moments.append(
+            moment(
+                row(*tensors),
+                time=100.0 + second,
+                containers=containers,
+                looked_at=looked_at,
+                allocated_bytes=allocated_bytes,
+            )
+        )
+    return story(*moments).findings().get("leak")
+
+
+@pytest.mark.parametrize(
+    ("grows_mib_per_s", "title"),
+    [(4, "kept grows: 128 MiB in 16 elements"), (20, "Allocated memory grows: ")],
+    ids=["as the list does", "faster"],
+)
+def test_a_list_that_got_longer_in_few_looks_is_named_where_it_keeps_most_of_what_the_counters_tell(
+    grows_mib_per_s, title
+):
+    looks = [
+        (plain([f"kept[{number}]" for number in range(length)]), (container("kept", length),)) for length in (4, 10, 16)
+    ]
+    finding = seldom_looked_at(looks, 12, grows_mib_per_s)
+    assert finding is not None
+    assert finding.title.startswith(title)
+
+
+def test_a_graph_that_is_there_since_training_began_is_not_what_grows():
+    """Beside a leak that has no name yet; it is the same in each look since then."""
+    saved = {"saved_by": "AddmmBackward0", "kept_by": "loss (train.py:12 in step)"}
+    looks = [([Tensor(size, "mat1 of AddmmBackward0", X, **saved)], ()) for size in (1, 1, 65, 64, 66, 65, 66)]
+    finding = seldom_looked_at(looks, 5, 20)
+    assert finding is not None
+    assert finding.title.startswith("Allocated memory grows: ")
 
 
 def test_growing_parameters_are_named_where_only_the_counters_show_a_leak():

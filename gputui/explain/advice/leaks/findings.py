@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gputui.explain.advice.held.keepers import IN_LIST
-from gputui.explain.advice.leaks.counters import growth_in, rate_words
+from gputui.explain.advice.leaks.counters import Growth, growth_in, rate_words
 from gputui.explain.advice.leaks.growing import GrowingVariable
 from gputui.explain.advice.leaks.kinds import KindGrowth, addresses, as_one, growths, rises
 from gputui.explain.advice.leaks.thresholds import GROWTH_BYTES, LOOKS
 from gputui.explain.advice.leaks.variables import (
     growing_variables,
+    growing_with_counters,
     suspected_variables,
 )
 from gputui.explain.advice.situation import Seen, Situation, category_bytes
@@ -38,11 +39,16 @@ OTHERS_SHOWN = 2
 def leak(situation: Situation) -> Finding | None:
     """The variable that keeps more and more, or at least the kinds of tensors whose number grows from look to look."""
     named = _named(situation)
-    nameless = named or _nameless(situation) or _counted(situation)
-    if named is None and nameless is not None:
-        suspects = suspected_variables(situation.looks, situation.device.index)
-        return _finding(suspects) if suspects else nameless
-    return nameless
+    if named is not None:
+        return named
+    looks, device = situation.looks, situation.device.index
+    growth = growth_in(situation.counters)
+    nameless = _nameless(situation) or (_counted(situation, growth) if growth else None)
+    if nameless is None:
+        return None
+    likely = growing_with_counters(looks, device, growth) if growth else []
+    likely = likely or suspected_variables(looks, device)
+    return _finding(likely) if likely else nameless
 
 
 def _named(situation: Situation) -> Finding | None:
@@ -277,11 +283,8 @@ def _nameless(situation: Situation) -> Finding | None:
     )
 
 
-def _counted(situation: Situation) -> Finding | None:
+def _counted(situation: Situation, growth: Growth) -> Finding:
     """Growth that the counters alone show, before looks can name it."""
-    growth = growth_in(situation.counters)
-    if growth is None:
-        return None
     grown, since = format_bytes(growth.bytes), format_clock(growth.since)
     parts = _growing_parts(situation.looks)
     unknown = "The counters show it beyond the rise and fall of each step; no look has found yet what grows."

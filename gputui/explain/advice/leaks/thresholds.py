@@ -10,6 +10,13 @@ GROWTH_TENSORS = 3
 """The least growth in tensors of a kind: a prefetch queue or a double buffer adds one or two."""
 GROWTH_BYTES = 16 * MIB
 """Less growth than this in a minute is metrics and counters."""
+FEWEST_LOOKS = 3
+"""The same of a container where the counters tell that memory grows: it got longer twice."""
+SHARE_OF_GROWTH = 0.5
+"""What a container must keep, at least, of what the counters say came in the same time."""
+STILL_RISES_SHARE = 0.2
+"""Of the growth of a variable, in the last third of the looks: half would be steady, a graph that is there since
+training began adds nothing."""
 LOOKS_OF_VARIABLES = 9
 """A single variable is a leak only after its memory has risen in so many looks: a step's own tensors go up and down."""
 NODE_BYTES = 800

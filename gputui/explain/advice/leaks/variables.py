@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from gputui.explain.advice.leaks.counters import Growth
 from gputui.explain.advice.leaks.growing import (
     GrowingVariable,
     Kept,
@@ -20,7 +21,15 @@ from gputui.explain.advice.leaks.growing import (
     kept_by,
     split,
 )
-from gputui.explain.advice.leaks.thresholds import GROWTH_BYTES, GROWTH_TENSORS, LOOKS, LOOKS_OF_VARIABLES
+from gputui.explain.advice.leaks.thresholds import (
+    FEWEST_LOOKS,
+    GROWTH_BYTES,
+    GROWTH_TENSORS,
+    LOOKS,
+    LOOKS_OF_VARIABLES,
+    SHARE_OF_GROWTH,
+    STILL_RISES_SHARE,
+)
 from gputui.explain.advice.situation import Seen
 from gputui.model.attached.owners import NOBODY
 from gputui.model.attached.tensors import (
@@ -44,6 +53,19 @@ def growing_variables(looks: Sequence[Seen], device: int, *, has_host: bool) -> 
     growing += [variable for variable in _single_variables(looks, device) if variable.name not in containers]
     growing = [v for v in growing if v.grown_bytes >= GROWTH_BYTES and (v.is_on_device or (has_host and v.graphs))]
     return sorted(growing, key=lambda variable: (not variable.is_on_device, -variable.grown_bytes))
+
+
+def growing_with_counters(looks: Sequence[Seen], device: int, growth: Growth) -> list[GrowingVariable]:
+    """Containers that got longer in a few looks, where the counters tell that memory grows, and they keep most of it.
+
+    A program that is slow or busy is looked at seldom, while its counters are read each second.
+    """
+    growing = _together(
+        [_growing_container(run, device) for run in _growing_containers(looks, FEWEST_LOOKS)], looks, device
+    )
+    least = {v.name: SHARE_OF_GROWTH * growth.bytes_per_s * (v.last.time - v.first.time) for v in growing}
+    growing = [v for v in growing if v.is_on_device and v.grown_bytes >= max(GROWTH_BYTES, least[v.name])]
+    return sorted(growing, key=lambda variable: -variable.grown_bytes)
 
 
 def in_one_look(look: Seen, name: str, device: int) -> GrowingVariable | None:
@@ -111,7 +133,7 @@ _Run = list[tuple[Seen, Container]]
 """The looks since a container last became shorter, each with the container."""
 
 
-def _growing_containers(looks: Sequence[Seen]) -> list[_Run]:
+def _growing_containers(looks: Sequence[Seen], at_least: int = LOOKS) -> list[_Run]:
     by_ident: dict[int, _Run] = defaultdict(list)
     by_name: dict[str, _Run] = defaultdict(list)
     for look in looks:
@@ -119,10 +141,10 @@ def _growing_containers(looks: Sequence[Seen]) -> list[_Run]:
             by_ident[container.ident].append((look, container))
             by_name[container.name].append((look, container))
     runs = [_since_shortest(run) for run in by_ident.values()]
-    growing = [run for run in runs if _grows(run)]
+    growing = [run for run in runs if _grows(run, at_least)]
     names = {container.name for run in growing for _, container in run}
     replaced = [_since_shortest(run) for name, run in by_name.items() if name not in names]
-    return growing + [run for run in replaced if _grows(run)]
+    return growing + [run for run in replaced if _grows(run, at_least)]
 
 
 def _since_shortest(run: _Run) -> _Run:
@@ -134,8 +156,8 @@ def _since_shortest(run: _Run) -> _Run:
     return run[start:]
 
 
-def _grows(run: _Run) -> bool:
-    """Whether it becomes longer from look to look: in most of them, in the last third, and as far as these came to it.
+def _grows(run: _Run, at_least: int) -> bool:
+    """Whether it has so many looks, and becomes longer: in most of them, and in the last third.
 
     One that was filled and then stays is no leak.
     """
@@ -143,7 +165,7 @@ def _grows(run: _Run) -> bool:
     rises = sum(later > earlier for earlier, later in pairwise(lengths))
     is_longer = 0 <= lengths[0] <= lengths[-1] - GROWTH_TENSORS
     is_filled = len(run) >= LOOKS and lengths[-1 - len(run) // 3] == lengths[-1]
-    return len(run) >= LOOKS and is_longer and not is_filled and 2 * rises >= len(run) - 1
+    return len(run) >= at_least and is_longer and not is_filled and 2 * rises >= len(run) - 1
 
 
 def _growing_container(run: _Run, device: int) -> GrowingVariable:
@@ -193,14 +215,20 @@ def suspected_variables(looks: Sequence[Seen], device: int) -> list[GrowingVaria
     A large graph is rarely walked as a whole, so that a look may find less of it than the one before.
     """
     by_variable = [_by_variable(inventory_of(look).storages, device) for look in looks]
-    third = len(looks) // 3
     suspects = []
     for name in by_variable[-1] if len(looks) >= LOOKS else ():
         sizes = [bytes_on(device, storages.get(name, ())) for storages in by_variable]
-        if sizes[-1] - sizes[0] >= GROWTH_BYTES and min(sizes[-third:]) > max(sizes[:third]):
+        if sizes[-1] - sizes[0] >= GROWTH_BYTES and _still_rises(sizes):
             storages = by_variable[-1][name]
             suspects.append(_growing_variable(name, sizes[-1] - sizes[0], storages, (looks[0], looks[-1]), device))
     return sorted(suspects, key=lambda variable: -variable.grown_bytes)
+
+
+def _still_rises(sizes: Sequence[int]) -> bool:
+    """Whether the last third lies above the first and goes on above the middle: what a loop has begun with stays."""
+    third = len(sizes) // 3
+    first, middle, last = max(sizes[:third]), max(sizes[third:-third]), max(sizes[-third:])
+    return min(sizes[-third:]) > first and last - middle >= STILL_RISES_SHARE * (last - first)
 
 
 def _rising(looks: Sequence[Seen], sizes: Sequence[int]) -> list[int]:
