@@ -135,6 +135,13 @@ def test_models_and_optimizers_that_a_list_collects_are_a_leak(category, name):
     assert "models grows: 160 MiB in 20 elements" in text_of(find(looks))
 
 
+def test_a_buffer_that_is_full_is_no_leak_if_it_grows():
+    full = container("buffer", 40, "deque", limit=40)
+    found = story(moment(row(*plain([f"buffer[{number}]" for number in range(40)])), containers=(full,))).findings()
+    assert found["kept_variable"].title == "buffer keeps 320 MiB in 40 elements, as many as it may have."
+    assert found["kept_variable"].remedy == "Choose a smaller maxlen, or keep its tensors in host memory (.cpu())."
+
+
 def test_elements_that_share_a_name_are_not_taken_for_one():
     looks = [(plain(["table[Config]"] * length), (container("table", length, "dict"),)) for length in LENGTHS]
     partial = find(looks, is_complete=False)

@@ -221,9 +221,8 @@ def _without_tensors(variable: GrowingVariable) -> str:
     if container.limit:
         full = format_bytes(variable.kept.device_bytes * container.limit // container.elements)
         limit = "maxsize" if container.type == CACHE else "maxlen"
-        return (
-            f"When it is full, it takes {full}: choose a smaller {limit}, or keep its tensors in host memory (.cpu())."
-        )
+        choose = "Choose" if variable.is_full else f"When it is full, it takes {full}: choose"
+        return f"{choose} a smaller {limit}, or keep its tensors in host memory (.cpu())."
     if container.type == CACHE:
         return f"Give the lru_cache of {name} a maxsize, or call {name}.cache_clear() when its results are used up."
     if container.type == "deque":

@@ -93,6 +93,11 @@ class GrowingVariable:
         return not any(size > 1 for shape in self.kept.shapes for size in shape)
 
     @property
+    def is_full(self) -> bool:
+        """Whether it has as many elements as it may have: what comes now takes the place of another."""
+        return self.container is not None and 0 < self.container.limit <= self.container.elements
+
+    @property
     def is_linked(self) -> bool:
         """Whether it is a tree or chain of objects of one class."""
         return self.name.endswith(BELOW)

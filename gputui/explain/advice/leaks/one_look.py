@@ -45,9 +45,11 @@ def kept_variable(situation: Situation) -> Finding | None:
     variable = replace(variable, name=largest.name)
     is_all = of_it.bytes == largest.bytes
     content = content_of(variable) if is_all else f"in {counted(largest.elements, 'element')}"
+    content += _how(variable)
+    future = ", as many as it may have" if is_all and variable.is_full else ": a leak if it grows"
     return Finding(
         weight=Weight.FACT,
-        title=f"{largest.label} keeps {format_bytes(largest.bytes)} {content}{_how(variable)}: a leak if it grows.",
+        title=f"{largest.label} keeps {format_bytes(largest.bytes)} {content}{future}.",
         evidence=tuple(what_it_keeps(variable)) if is_all else (),
         remedy=MODELS if _is_of_models(largest, layout) else remedy_of(variable),
         bytes=largest.bytes,
