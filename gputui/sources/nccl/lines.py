@@ -16,26 +16,19 @@ PAUSE_S = 2.0
 RANKS_AT_MOST = 64
 
 
-def compare_lines(
-    pid: int,
-    problem: str,
-    tell: Callable[[Inquiry], object],
-    is_left: Event,
-    proc: ProcFs,
-    pause_s: float = PAUSE_S,
-) -> None:
+def compare_lines(pid: int, problem: str, tell: Callable[[Inquiry], object], is_left: Event, proc: ProcFs) -> None:
     """Read twice where the ranks of a process's job are; `problem` is why NCCL was not asked."""
     ranks = ranks_beside(pid, proc)
     inquiry = Inquiry(pid, problem=problem)
     first = {each: line_of_main_thread(each) for each in ranks}
     tell(inquiry._replace(lines=tuple(RankLine(each, rank, first[each]) for each, rank in ranks.items())))
-    if is_left.wait(pause_s):
+    if is_left.wait(PAUSE_S):
         return
     second = {each: line_of_main_thread(each) for each in ranks}
     lines = tuple(RankLine(each, rank, second[each], second[each] != first[each]) for each, rank in ranks.items())
     here = {ProcessPlace("", each): each for each in ranks}
     doing = {each: place_of_main_thread(each, 0) for each in ranks}
-    tell(inquiry._replace(lines=lines, here=here, doing=doing, interval_s=pause_s, is_over=True))
+    tell(inquiry._replace(lines=lines, here=here, doing=doing, interval_s=PAUSE_S, is_over=True))
 
 
 def ranks_beside(pid: int, proc: ProcFs) -> dict[int, int]:
