@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gputui.commands.reach.where import where_of
 from gputui.errors import UsageError
 from gputui.sources.probe.far import Place, place_of
 from tests.attach.command import attach, gputui
@@ -41,17 +42,17 @@ def test_names_of_machines(node: str) -> None:
     assert place_of(f"{node}:12") == Place(node, 12)
 
 
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (("alpha:1", "1"), "One gputui attach looks at processes of this machine or of others."),
-        (("alpha:1", "beta:1"), "Processes on two machines have the PID 1,"),
-    ],
-)
-def test_processes_that_cannot_be_told_apart(words: tuple[str, ...], sentence: str) -> None:
-    status, _, errors = attach(*words, "--once")
+def test_processes_here_and_elsewhere_are_not_looked_at_together() -> None:
+    status, _, errors = attach("alpha:1", "1", "--once")
     assert status == 2
-    assert errors.startswith(f"gputui: {sentence}")
+    assert errors.startswith("gputui: One gputui attach looks at processes of this machine or of others.")
+
+
+def test_of_two_processes_with_the_same_pid_the_second_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    where, pids = where_of(["alpha:1", "beta:1", "beta:2", "alpha:1"])
+    assert (where.node, pids) == ("2 nodes", [1, 2])
+    sentence = "beta:1 is left out: alpha:1 has the same PID. Attach to it in another terminal."
+    assert capsys.readouterr().err == f"gputui: {sentence}\n"
 
 
 @pytest.mark.parametrize("command", ["step", "snapshot -o x", "whatif"])

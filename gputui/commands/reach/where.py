@@ -118,9 +118,9 @@ def where_of(words: Sequence[str]) -> tuple[Here, list[int]]:
     if not all(place.node for place in places):
         cause = "One gputui attach looks at processes of this machine or of others."
         raise UsageError(cause, "Name those here as NODE:PID, too, or attach to them in another terminal.")
-    pids = [place.pid for place in places]
-    twice = next((pid for pid in pids if pids.count(pid) > 1), None)
-    if twice is not None:
-        cause = f"Processes on two machines have the PID {twice}, by which one gputui attach tells them apart."
-        raise UsageError(cause, "Attach to one of them in another terminal.")
-    return There(places), pids
+    first: dict[int, Place] = {}
+    for place in places:
+        kept = first.setdefault(place.pid, place)
+        if kept != place:
+            narrate(f"{place} is left out: {kept} has the same PID. Attach to it in another terminal.")
+    return There(list(first.values())), list(first)
