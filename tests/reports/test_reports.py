@@ -38,9 +38,9 @@ REPORTS = (
     Report("hook_handles", re.escape("encoder.*._forward_hooks[*].features"), "kept_variable", "Append feature.cpu()"),
     Report("module_activations", re.escape("model.layers.*.activations"), "kept_variable", "Append activation.cpu()"),
     Report("metric_states", re.escape("task.val_curve.preds"), "kept_variable", "Append pred.detach() instead of pred"),
-    Report("hidden_state", "hidden", "kept_variable", "Compute hidden under torch.no_grad()"),
-    Report("optimizer_history", re.escape("batcher.state.history"), "kept_variable", "under torch.no_grad()"),
-    Report("fold_results", "xval_results", "kept_variable", "Append xval_result.cpu()"),
+    Report("hidden_state", "hidden", "kept_variable", "Detach it once in each step (hidden = hidden.detach())"),
+    Report("optimizer_history", re.escape("batcher.state.history"), "kept_variable", "Detach it once in each step"),
+    Report("fold_results", "xval_results", "kept_variable", "Append tensor.cpu()"),
     Report("ensemble", re.escape("ensemble.learners"), "kept_variable", "move a model that is ready to host memory"),
     Report(
         "fold_schedulers",
