@@ -9,7 +9,7 @@ import pytest
 from gputui.explain.ranks.memory import Rank, ranks_of, sentence
 from gputui.model.attached.moment import TargetMoment
 from gputui.model.collectives import Launched
-from gputui.ui.drawing.attach.ranks import draw_odd
+from gputui.ui.drawing.attach.ranks import RANK_COLUMNS, draw_odd, rows_of
 from gputui.ui.drawing.line import text_of, width_of
 from tests.explain.maps import segment
 from tests.explain.moments import Tensor, moment, row
@@ -88,6 +88,15 @@ def test_a_rank_that_keeps_another_waiting_stands_above_all_else():
     assert text_of(draw_odd(ranks_of(ranks), 80)) == (
         " ! Rank 1 (PID 101) has kept 1 rank waiting for 50 s: it has launched 7\n   collectives in dp, the other 8."
     )
+
+
+def test_the_rank_that_keeps_others_waiting_is_marked():
+    launched = next(column for column in RANK_COLUMNS if column.name == "collectives")
+    ranks = [
+        replace(rank(number, 100), time=60.0, groups=(Launched("", "0", "dp", 0, 3, number, 8 - (number == 1), 10.0),))
+        for number in range(3)
+    ]
+    assert [launched.text(row)[0] for row in rows_of(ranks_of(ranks))] == ["8", "! 7", "8"]
 
 
 async def test_enter_on_a_rank_shows_its_memory():

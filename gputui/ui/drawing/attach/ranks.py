@@ -8,6 +8,7 @@ from itertools import chain
 
 from gputui.explain.ranks import behind
 from gputui.explain.ranks.memory import FEWEST, Holders, Rank, figures, sentence, surplus
+from gputui.model.attached.moment import TargetMoment
 from gputui.model.machine.programs import program_of
 from gputui.model.reading import Absent, Reading
 from gputui.ui.drawing.columns import Column
@@ -24,13 +25,26 @@ class RankRow:
 
     rank: Rank
     utilization_percent: Reading[int]
+    keeps_others_waiting: bool = False
+
+
+def rows_of(ranks: Sequence[Rank]) -> tuple[RankRow, ...]:
+    """The rows of the table."""
+    behind_pids = {found.moment.pid for found in behind.ranks_behind(_moments(ranks))}
+    return tuple(
+        RankRow(rank, rank.device.driver.utilization_percent, rank.moment.pid in behind_pids) for rank in ranks
+    )
 
 
 def draw_odd(ranks: Sequence[Rank], width: int, holders: Holders | None = None) -> list[Line]:
     """Which ranks keep others waiting, and which hold more or less memory than the rest, and what."""
-    moments = {id(rank.moment): rank.moment for rank in ranks}
-    waits = [indented(words, width, " ! ", "poor") for words in behind.sentences(list(moments.values()))]
+    waits = [indented(words, width, " ! ", "poor") for words in behind.sentences(_moments(ranks))]
     return [*chain.from_iterable(waits), *_draw_memory(ranks, width, holders)]
+
+
+def _moments(ranks: Sequence[Rank]) -> list[TargetMoment]:
+    """Of each process once, which may have several devices."""
+    return list({id(rank.moment): rank.moment for rank in ranks}.values())
 
 
 def _draw_memory(ranks: Sequence[Rank], width: int, holders: Holders | None) -> list[Line]:
@@ -89,7 +103,10 @@ def _command(row: RankRow) -> Piece:
 def _launched(row: RankRow) -> Piece:
     """In all its process groups."""
     groups = row.rank.moment.groups
-    return (f"{sum(group.launched for group in groups):,}", "plain") if groups else ("-", "dim")
+    if not groups:
+        return ("-", "dim")
+    shown = f"{sum(group.launched for group in groups):,}"
+    return (f"! {shown}", "poor") if row.keeps_others_waiting else (shown, "plain")
 
 
 def _have_groups(rows: Iterable[RankRow]) -> bool:

@@ -11,7 +11,7 @@ from textual.binding import BindingType
 
 from gputui.explain.ranks.memory import Rank, ranks_of
 from gputui.ui.bindings import COLLECTIVES_BINDING
-from gputui.ui.drawing.attach.ranks import RANK_COLUMNS, RankRow, draw_odd
+from gputui.ui.drawing.attach.ranks import RANK_COLUMNS, RankRow, draw_odd, rows_of
 from gputui.ui.drawing.line import Line
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.screens.collectives import ask_collectives
@@ -58,8 +58,7 @@ class RanksScreen(AttachScreen):
         moments = [target.timeline.latest for target in self.monitor.attached.targets.all]
         self._ranks = ranks_of([moment for moment in moments if moment])
         self.query_one("#odd", Notes).redraw()
-        rows = tuple(RankRow(rank, rank.device.driver.utilization_percent) for rank in self._ranks)
-        self.query_one("#ranks", Table).set_entries(rows)
+        self.query_one("#ranks", Table).set_entries(rows_of(self._ranks))
 
     def _draw_odd(self, width: int) -> list[Line]:
         targets = {target.feed.pid: target for target in self.monitor.attached.targets.all}
