@@ -9,6 +9,7 @@ from enum import Enum
 from random import Random
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from gputui.model.attached.owners import EXCEPTIONS, OwnerKind, OwnerName
 from gputui.model.decode import field_names, is_record
 from gputui.model.reading import Problem
 from gputui.protocol import frames
@@ -98,15 +99,24 @@ class Mutator:
         """A value of a simple type, or a container without content."""
         if isinstance(kind, type) and issubclass(kind, Enum):
             return self._random.choice([member.value for member in kind])
-        if kind is bool:
-            return self._random.random() < 0.5
-        if kind is int:
-            return self._random.choice((*INTEGERS, self._random.randrange(1 << 36)))
-        if kind is float:
-            return self._random.choice((*FLOATS, *INTEGERS[:8]))
-        if kind in (str, Problem):
-            return self._random.choice(TEXTS)
+        made: dict[Any, Callable[[], Any]] = {
+            bool: lambda: self._random.random() < 0.5,
+            int: lambda: self._random.choice((*INTEGERS, self._random.randrange(1 << 36))),
+            float: lambda: self._random.choice((*FLOATS, *INTEGERS[:8])),
+            str: lambda: self._random.choice(TEXTS),
+            Problem: lambda: self._random.choice(TEXTS),
+            OwnerName: self._owner,
+        }
+        if kind in made:
+            return made[kind]()
         return [] if get_origin(kind) is tuple else None
+
+    def _owner(self) -> str | list[str]:
+        """The facts of an owner of any kind, or a text, as probes before version 5 of the protocol send."""
+        facts = self._random.choices(TEXTS, k=7)
+        facts[2] = self._random.choice([kind.value for kind in OwnerKind])
+        facts[5] = self._random.choice(["", *EXCEPTIONS])
+        return self._random.choice((facts, facts[0]))
 
     def _is_hit(self) -> bool:
         return self._random.random() < self._rate
