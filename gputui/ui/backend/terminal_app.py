@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Sequence
 from typing import TypeVar
@@ -53,6 +54,7 @@ class TerminalApp(TypedAhead):
         A thread that dies ends the program, because the screen would show old numbers for ever.
         """
         threading.excepthook = self._thread_died
+        gc.freeze()  # the modules are for good: the collections between frames need not pass over them
         self.run(mouse=mouse)
         if self._exception is not None:
             raise self._exception
