@@ -98,7 +98,10 @@ class MainThread:
 
     @property
     def check_at(self) -> float:
-        """When (`perf_counter`) there may be something to do, unless the wake function is called first."""
+        """When (`perf_counter`) there may be something to do, unless the wake function is called first.
+
+        Once the program has had its time: at a later check another caller may be due, too, and come first each time.
+        """
         now = perf_counter()
         if self._is_inside:
             return now + _LONGEST_CHECK_S
