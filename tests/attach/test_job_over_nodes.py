@@ -61,8 +61,7 @@ def test_a_node_that_does_not_answer_is_said(nodes, job: dict[str, Child]) -> No
     words = ("--job", MEETING, "--hosts", "n1,n2,nowhere.invalid", "--once")
     status, output, errors = attach(*words, environment=nodes[1])
     assert status == 0
-    sentence = "only processes on the other nodes are attached to: nowhere.invalid did not answer."
-    assert errors == f"gputui: Of job {MEETING}, {sentence}\n"
+    assert errors == f"gputui: nowhere.invalid did not answer: the processes of job {MEETING} there are left out.\n"
     assert [line.split()[0] for line in output.splitlines() if line.startswith("n")] == [
         f"{name}:{child.pid}" for name, child in job.items()
     ]

@@ -99,7 +99,10 @@ def moment(
     looked_at: float | None = None,
     **counters: int,
 ) -> TargetMoment:
-    """A moment with a look of the same time, or of `looked_at`; `used_mib` is what NVML reports for the process."""
+    """A moment with a look of the same time, or of `looked_at`.
+
+    `used_mib` is what NVML reports for the process (None: nothing).
+    """
     segments = [part if isinstance(part, Segment) else part[0] for part in parts]
     storages = [storage for part in parts if not isinstance(part, Segment) for storage in part[1]]
     made = layout(*segments, **keywords or {})

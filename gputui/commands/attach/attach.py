@@ -123,9 +123,9 @@ def _parser() -> Parser:
         description="Look inside running training processes. Without a PID: list the processes you can attach to.",
     )
     parser.add_argument("pids", nargs="*", metavar="PID", help="a process that runs PyTorch")
-    parser.add_argument("--job", metavar="JOB", help="attach to all ranks: the PID of their launcher, or with --hosts")
+    parser.add_argument("--job", metavar="PID", help="attach to all ranks of the job that this launcher started")
     parser.add_argument(
-        "--hosts", metavar="NODE", nargs="+", help="the nodes of that job, known by its name, or by one NODE:PID of it"
+        "--hosts", metavar="NODE", nargs="+", help="the nodes of the job; --job is then its name, or one NODE:PID of it"
     )
     parser.add_argument("--record", metavar="FILE", help="record to a new file, for `gputui replay FILE`")
     parser.add_argument("--once", action="store_true", help="print one look, with what to do, and exit")

@@ -50,7 +50,7 @@ def _on_nodes(job: str, hosts: Sequence[str]) -> list[str]:
     unanswered = f" {listed(silent)} did not answer." if silent else ""
     if ranks:
         if silent:
-            narrate(f"Of job {job}, only processes on the other nodes are attached to:{unanswered}")
+            narrate(f"{listed(silent)} did not answer: the processes of job {job} there are left out.")
         return list(dict.fromkeys(_word(held) for held in ranks))
     cause = f"There is no job {job} with processes on the GPUs of these nodes.{unanswered}"
     jobs = [f"{name.kind} {name.name}" for name in fleet.ranks]

@@ -106,7 +106,7 @@ class MainThread:
         if self._is_inside:
             return now + _LONGEST_CHECK_S
         is_absent = self.absent_for_s > ABSENT_AFTER_S
-        if self._pending.is_queued and (self.is_free or not is_absent):
+        if self._pending.is_queued and (not is_absent or self.is_free):
             return (now if is_absent else self._queued_at) + ABSENT_AFTER_S
         left_s = self._stopped_s - self._let_run_s
         return now + max(left_s if left_s > 0 else self._stopped_s, _CHECK_AGAIN_S)
