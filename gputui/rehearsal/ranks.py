@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import inspect
 import os
+import pickle
 import weakref
 from collections import deque
-from typing import Any, Callable, Iterator, Sequence
+from types import MappingProxyType
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
 import torch
 import torch.distributed as dist
+from torch.distributed import device_mesh
 from torch.utils._pytree import tree_leaves
 
 from .tensors import SPECIAL, DeviceMode, UnsupportedError
@@ -29,7 +34,29 @@ class NoRanksError(Exception):
     """The program joins a job, and nobody said of how many ranks."""
 
 
-def answers_for_ranks() -> Iterator[Any]:
+class Job:
+    """What is known of the job beside the environment: its mesh, and the objects that the rank before sent to this one.
+
+    `sent` are the pickled objects that this rank sends to others, such as the shapes that a stage of a pipeline gives.
+    """
+
+    def __init__(self, mesh: Mapping[str, int] = MappingProxyType({}), received: Sequence[str] = ()) -> None:
+        self.mesh = mesh
+        self.sent: list[bytes] = []
+        self._received = deque(map(base64.b64decode, received))
+
+    def send_objects(self, objects: Sequence[Any], *_: Any, **__: Any) -> None:
+        """As send_object_list."""
+        self.sent.append(pickle.dumps(list(objects)))
+
+    def receive_objects(self, into: list[Any], *_: Any, **__: Any) -> None:
+        """As recv_object_list."""
+        if not self._received:
+            raise UnsupportedError("recv_object_list", "what the stage before sends is known with --mesh pp=N alone")
+        into[:] = pickle.loads(self._received.popleft())  # the rank before was rehearsed here
+
+
+def answers_for_ranks(job: Job) -> Iterator[Any]:
     """Owners, names, and what takes their place, for the rank of a job that the environment says."""
     for name in IN_PLACE:
         packet = getattr(c10d, name, None)
@@ -37,11 +64,14 @@ def answers_for_ranks() -> Iterator[Any]:
             SPECIAL[packet.default] = _collective(packet.default)
     SPECIAL[torch.ops._c10d_functional.wait_tensor.default] = lambda _mode, tensor: tensor
     joining = _joining(dist.init_process_group)
-    for owner in (dist, dist.distributed_c10d):
+    for owner in (dist, dist.distributed_c10d, device_mesh):
         yield owner, "init_process_group", joining
+    for owner in (dist, dist.distributed_c10d):
         yield owner, "new_group", _of_the_same_kind(dist.new_group)
         yield owner, "all_gather_object", _gather_objects
         yield owner, "gather_object", _gather_objects_here
+        yield owner, "send_object_list", job.send_objects
+        yield owner, "recv_object_list", job.receive_objects
         yield owner, "broadcast_object_list", lambda *_, **__: None
         yield owner, "is_nccl_available", lambda: True
     from torch.nn.parallel import distributed
@@ -52,6 +82,15 @@ def answers_for_ranks() -> Iterator[Any]:
             from torch.distributed.tensor import experimental
 
             yield experimental, "context_parallel", _context_parallel
+
+
+def arguments_of_mesh(function: Callable[..., Any], mesh: Mapping[str, int]) -> dict[str, Any]:
+    """What a function takes of the mesh: the size of a dimension by its name, all of it as `mesh`."""
+    taken = inspect.signature(function).parameters if mesh else {}
+    arguments: dict[str, Any] = {name: size for name, size in mesh.items() if name in taken}
+    if "mesh" in taken:
+        arguments["mesh"] = device_mesh.init_device_mesh("cuda", tuple(mesh.values()), mesh_dim_names=tuple(mesh))
+    return arguments
 
 
 def _context_parallel(*_: Any, **__: Any) -> Any:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import importlib
+import inspect
 import os
 import sys
 import traceback
-from functools import partial
 from typing import Any, Iterator
 
 import torch
@@ -16,7 +17,7 @@ from torch.utils._pytree import tree_map
 from .asked import DeviceAsked
 from .choices import Workspaces, as_on_a_gpu, replace
 from .gpu import Gpu
-from .ranks import NoRanksError, answers_for_ranks
+from .ranks import Job, NoRanksError, answers_for_ranks, arguments_of_mesh
 from .requests import Requests
 from .tensors import DEVICE, DeviceMode, UnsupportedError
 from .training import WrongFormError, modules_followed, move, on_device, take_step, training_of
@@ -37,8 +38,8 @@ class ProblemError(Exception):
 class Rehearsal:
     """Tensors without data, and what is asked for them."""
 
-    def __init__(self, gpu: Gpu) -> None:
-        self.gpu = gpu
+    def __init__(self, gpu: Gpu, job: Job) -> None:
+        self.gpu, self.job = gpu, job
         self.requests = Requests()
         self.mode = DeviceMode(self.requests.see, self.requests.begin, Workspaces(self.requests, gpu).after)
         self.device_asked = DeviceAsked()
@@ -58,7 +59,7 @@ class Rehearsal:
 
         with contextlib.ExitStack() as stack:
             stack.enter_context(as_on_a_gpu(self.requests, self.gpu))
-            for owner, name, value in answers_for_ranks() if torch.distributed.is_available() else ():
+            for owner, name, value in answers_for_ranks(self.job) if torch.distributed.is_available() else ():
                 replace(stack, owner, name, value)
             stack.enter_context(self.in_thread())
             yield
@@ -82,13 +83,26 @@ class Rehearsal:
             "values_read": self.mode.values_read,
             "largest_results": self.mode.largest_results,
             "is_uncompiled": self.is_uncompiled,
+            "sent": [base64.b64encode(one).decode() for one in self.job.sent],
         }
 
 
-def report_of(function: str, arguments: dict[str, Any], steps: int, gpu: Gpu = Gpu()) -> dict[str, Any]:  # noqa: B008
-    """Run the steps of what "MODULE:FUNCTION" returns; the report, with a "problem" where they could not be run."""
+def report_of(
+    function: str,
+    arguments: dict[str, Any],
+    steps: int,
+    gpu: Gpu = Gpu(),  # noqa: B008 - it does not change
+    job: Job | None = None,
+) -> dict[str, Any]:
+    """Run the steps of what "MODULE:FUNCTION" returns; the report, with a "problem" where they could not be run.
+
+    The function is also called with the sizes of the mesh, where it has arguments of their names, and as `mesh` with
+    PyTorch's own.
+    """
     try:
-        return _rehearse(partial(_function_in(function), **arguments), steps, gpu)
+        found, job = _function_in(function), job or Job()
+        report = _rehearse(lambda: found(**{**arguments_of_mesh(found, job.mesh), **arguments}), steps, gpu, job)
+        return {**report, "defaults": _defaults_of(found)}
     except ProblemError as problem:
         return problem.report
 
@@ -108,6 +122,15 @@ def _function_in(words: str) -> Any:
     return found
 
 
+def _defaults_of(function: Any) -> dict[str, int]:
+    """The numbers that a function takes where it is not told another."""
+    try:
+        parameters = inspect.signature(function).parameters
+    except ValueError:  # a callable in C says nothing
+        return {}
+    return {name: taken.default for name, taken in parameters.items() if type(taken.default) is int}
+
+
 def failed(error: BaseException) -> ProblemError:
     """The user's code failed: the traceback goes to standard error, without gputui's own lines at its beginning."""
     lines = traceback.TracebackException.from_exception(error)
@@ -124,8 +147,8 @@ def failed(error: BaseException) -> ProblemError:
     return ProblemError("failed", f"{type(error).__name__}: {error}")
 
 
-def _rehearse(function: Any, steps: int, gpu: Gpu) -> dict[str, Any]:
-    rehearsal = Rehearsal(gpu)
+def _rehearse(function: Any, steps: int, gpu: Gpu, job: Job) -> dict[str, Any]:
+    rehearsal = Rehearsal(gpu, job)
     try:
         with rehearsal.running():
             events = _run(function, steps, rehearsal.requests)

@@ -1,7 +1,8 @@
 """The program that runs in the user's Python: `python run.py REQUEST REPORT`.
 
-REQUEST is JSON: `function` ("MODULE:FUNCTION") and `arguments`, or `program` (its words), and what of `gpu` and `ranks`
-is known. REPORT is a file for the answer. What the user's code prints goes to standard error.
+REQUEST is JSON: `function` ("MODULE:FUNCTION") with `arguments` and `mesh`, or `program` (its words); what is known of
+the `gpu`; the `variables` of the environment that say which rank this is, and what it has `received` of the one before.
+REPORT is a file for the answer. What the user's code prints goes to standard error.
 """
 
 from __future__ import annotations
@@ -77,10 +78,11 @@ def main() -> int:
     package = _load_package()
     part = lambda name: importlib.import_module(f"{package}.{name}")  # noqa: E731
     gpu = part("gpu").Gpu.of(request.get("gpu", {}))
+    job = part("ranks").Job(request.get("mesh", {}), request.get("received", ()))
     if "program" in request:
-        part("script").rehearse_program(request["program"], gpu, end)
+        part("script").rehearse_program(request["program"], gpu, job, end)
     else:
-        end(part("rehearse").report_of(request["function"], request.get("arguments", {}), STEPS, gpu))
+        end(part("rehearse").report_of(request["function"], request.get("arguments", {}), STEPS, gpu, job))
     return 0
 
 

@@ -18,6 +18,7 @@ from .following import Following
 from .gpu import Gpu
 from .host import parameters_without_data
 from .pretrained import WithoutWeights
+from .ranks import Job
 from .rehearse import ProblemError, Rehearsal, failed
 from .surroundings import answers_for_programs
 from .tensors import UnsupportedError
@@ -29,13 +30,13 @@ NETWORK_NAMES = frozenset(
 """Errors of requests, httpx and huggingface_hub."""
 
 
-def rehearse_program(words: list[str], gpu: Gpu, end: Callable[[dict[str, Any]], None]) -> None:
+def rehearse_program(words: list[str], gpu: Gpu, job: Job, end: Callable[[dict[str, Any]], None]) -> None:
     """Run a program, `train.py ARGUMENT...` or `-m MODULE ARGUMENT...`; `end` is given the report, and does not return.
 
     The process ends where the steps are taken: what the program does when it is interrupted does not matter.
     """
     random.seed(0)
-    rehearsal = Rehearsal(gpu)
+    rehearsal = Rehearsal(gpu, job)
     without_weights = WithoutWeights()
     sys.meta_path.insert(0, without_weights)
 

@@ -64,12 +64,17 @@ def move(model: Any) -> None:
     """Bring parameters and buffers that are elsewhere onto the GPU, the same objects where there is an optimizer."""
     for module in model.modules() if isinstance(model, torch.nn.Module) else ():
         for name, parameter in list(module._parameters.items()):
-            if parameter is not None and not isinstance(parameter, DeviceTensor):
+            if parameter is not None and not _is_there(parameter):
                 moved = torch.nn.Parameter(torch.empty_like(parameter, device=DEVICE), parameter.requires_grad)
                 module._parameters[name] = moved
         for name, buffer in list(module._buffers.items()):
-            if buffer is not None and not isinstance(buffer, DeviceTensor):
+            if buffer is not None and not _is_there(buffer):
                 module._buffers[name] = torch.empty_like(buffer, device=DEVICE)
+
+
+def _is_there(tensor: Any) -> bool:
+    """Whether a tensor, or this rank's part of it, is on the GPU."""
+    return isinstance(getattr(tensor, "_local_tensor", tensor), DeviceTensor)
 
 
 def output_of(training: Training, batch: Any) -> Any:

@@ -35,13 +35,18 @@ def default_python() -> str:
 
 
 class Surroundings(NamedTuple):
-    """Where a step is rehearsed: which Python, GPU, and rank of how many; and how long it may take."""
+    """Where a step is rehearsed: which Python, GPU, and rank of how many, by `mesh`; and how long it may take.
+
+    `received` is what the rank before has sent, as `Rehearsal.sent`: the stages of a pipeline tell each other shapes.
+    """
 
     python: str | None = None
     device: KnownDevice | None = None
     world_size: int = 1
     rank: int = 0
     within_s: float | None = None
+    mesh: Mapping[str, int] = MappingProxyType({})
+    received: tuple[str, ...] = ()
 
     @property
     def request(self) -> dict[str, Any]:
@@ -66,7 +71,12 @@ class Surroundings(NamedTuple):
             "MASTER_ADDR": "localhost",
             "MASTER_PORT": 29500,
         }
-        return {"gpu": {**gpu, "devices": here}, "variables": {name: str(value) for name, value in variables.items()}}
+        return {
+            "gpu": {**gpu, "devices": here},
+            "variables": {name: str(value) for name, value in variables.items()},
+            "mesh": dict(self.mesh),
+            "received": self.received,
+        }
 
 
 def rehearse(
@@ -174,8 +184,8 @@ def _unsupported(words: str, _function: str, _python: str) -> GputuiError:
 
 
 def _failed(words: str, function: str, _python: str) -> GputuiError:
-    cause = f"{function} failed on tensors without data: {words.splitlines()[0] if words else 'no reason given'}"
-    return GputuiError(cause if cause.endswith(".") else f"{cause}.", "Its traceback is above.")
+    told = words.splitlines()[0].rstrip(".:") if words else "no reason given"
+    return GputuiError(f"{function} failed on tensors without data: {told}.", "Its traceback is above.")
 
 
 def _needs_gpu(words: str, function: str, _python: str) -> GputuiError:
@@ -255,4 +265,6 @@ def rehearsal_of(report: dict[str, Any], function: str, python: str) -> Rehearsa
         report.get("steps"),
         bool(report.get("is_uncompiled")),
         tuple(map(str, report.get("without_weights", ()))),
+        {str(name): int(value) for name, value in report.get("defaults", {}).items()},
+        tuple(map(str, report.get("sent", ()))),
     )

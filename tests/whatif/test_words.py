@@ -22,6 +22,7 @@ def answer(case: Case, peak_gib: int, *, unmet: int = 0, failed_at: int | None =
 BASELINE = answer(AS_RECORDED, 20, unmet=1, failed_at=900)
 EXPANDABLE, SPLIT = Case("expandable_segments:True", "e:T"), Case("max_split_size_mb:128", "m:128")
 HALF, EVALUATION = Case("all in bfloat16", changes=("bfloat16",)), Case("evaluation", changes=("no-grad",))
+CHECKPOINTED = Case("each layer checkpointed", changes=("checkpointing",))
 BATCH = Case("batch 12 instead of 16", batch=(16, 12))
 
 
@@ -46,6 +47,12 @@ BATCH = Case("batch 12 instead of 16", batch=(16, 12))
 )
 def test_the_answer_is_what_would_have_made_room(answers: tuple[Answer, ...], words: str) -> None:
     assert headline(BASELINE, answers) == words
+
+
+def test_a_device_that_is_too_small_is_answered_by_the_cheapest_change_that_fits():
+    too_large = answer(AS_RECORDED, 20, failed_at=900)
+    cases = (answer(EXPANDABLE, 19, failed_at=950), answer(CHECKPOINTED, 12), answer(HALF, 9))
+    assert headline(too_large, cases).endswith(" Each layer checkpointed would fit: it would take 12.0 GiB.")
 
 
 LARGEST = {

@@ -21,12 +21,15 @@ from gputui.explain.check.target import (
     budget_of,
     check_rank,
     interpreter_of,
+    over_mesh,
     program_of,
     target_of,
     tolerance_of,
 )
+from gputui.explain.check.variants import of_all_stages, tried
 from gputui.explain.check.words import other_version
 from gputui.explain.documents.check import check_document
+from gputui.model.attached.trace import Rehearsal
 from gputui.output import narrate, output_width, put, put_document
 from gputui.settings import Settings
 from gputui.sources.check_files import append_to, read_baselines, rows_of_project, write_baselines
@@ -39,7 +42,7 @@ DESCRIPTION = """Tell what a step of training needs of a GPU's memory without a 
 optimizer and a batch, and two steps of it are taken on tensors without data (see gputui whatif --help for the forms).
 --run does the same with a script as it is, up to the third step of its optimizer. TARGET is such a function, or the
 name of an entry of [[tool.gputui.check]] in pyproject.toml; without one, all entries are checked. An entry has the
-keys function or run, name, arguments, settings, device or budget, tolerance, world_size, rank."""
+keys function or run, name, arguments, settings, device or budget, tolerance, world_size or mesh, rank, tries."""
 EPILOG = """exit status: 0 all fit, and none needs more than its baseline says; 1 one does; 2 it could not be told
   gputui check train:setup --budget 20GiB
   gputui check --device H100 --run train.py --batch-size 32
@@ -62,7 +65,8 @@ def run(arguments: list[str], _settings: Settings | None = None) -> int:
         raise UsageError(cause, "Name the file: --baseline gpu-memory.json --update.")
     within_s = duration_of("--within", parsed.within)
     named = _targets(parsed.targets) if program is None else _of_program(program, parsed.targets)
-    targets = [_with_options(target, parsed) for target in named]
+    asked = [_with_options(target, parsed) for target in named]
+    targets = asked if parsed.rank is not None else [one for target in asked for one in of_all_stages(target)]
     if parsed.plan and not all(target.budget_bytes for target in targets):
         cause = "A plan is for a device, and none is named."
         raise UsageError(cause, "Add --device H100, or --budget 20GiB.")
@@ -80,7 +84,8 @@ def _parser() -> Parser:
     parser = Parser(
         prog="gputui check",
         usage="gputui check [TARGET]... [--budget SIZE|--device NAME] [--baseline FILE [--update]] [--plan]\n"
-        "                    [--world-size N [--rank N]] [--json] [--run PROGRAM ARGUMENT...]",
+        "                    [--world-size N|--mesh NAME=N,... [--rank N]] [--try CHANGE]... [--json]\n"
+        "                    [--run PROGRAM ARGUMENT...]",
         description=DESCRIPTION,
         epilog=EPILOG,
     )
@@ -95,6 +100,16 @@ def _parser() -> Parser:
     parser.add_argument("--python", metavar="PATH", help="the Python with PyTorch, if it is not the one in the PATH")
     parser.add_argument("--world-size", metavar="N", type=int, help="rehearse one rank of a job of so many")
     parser.add_argument("--rank", metavar="N", type=int, help="which one (default: 0)")
+    parser.add_argument("--mesh", metavar="NAME=N,...", default="", help="its ranks by dimension, such as dp=8,tp=8")
+    parser.add_argument(
+        "--try",
+        metavar="CHANGE",
+        dest="tries",
+        action="append",
+        default=[],
+        help="a row of the plan: other arguments of the function or another mesh, as batch=16,tp=2; or more words "
+        "for the program",
+    )
     parser.add_argument("--within", metavar="TIME", default="10min", help="how long it may take (default: 10min)")
     parser.add_argument("--json", action="store_true", help="print a JSON document")
     parser.add_argument("--run", metavar="PROGRAM", help="a script and its arguments in place of a target, as the last")
@@ -141,10 +156,14 @@ def _with_options(target: Target, parsed: argparse.Namespace) -> Target:
         target = replace(target, budget_bytes=budget_of(parsed.budget, parsed.device), device=device)
     if parsed.set:
         target = replace(target, settings=parsed.set)
+    if parsed.mesh:
+        target = over_mesh(replace(target, world_size=parsed.world_size or 1, rank=0), parsed.mesh)
     if parsed.world_size is not None or parsed.rank is not None:
         world_size = target.world_size if parsed.world_size is None else parsed.world_size
         check_rank(world_size, parsed.rank or 0)
         target = replace(target, world_size=world_size, rank=parsed.rank or 0)
+    if parsed.tries:
+        target = replace(target, tries=tuple(parsed.tries))
     return replace(target, tolerance=tolerance_of(parsed.tolerance)) if parsed.tolerance else target
 
 
@@ -154,17 +173,14 @@ def _check_all(
     """The answers, and as sentences what could not be told; a target that fails does not keep others from theirs."""
     checks: list[Checked] = []
     problems: list[str] = []
+    sent: dict[str, tuple[str, ...]] = {}
     for target in targets:
-        narrate(f"Two steps of {target.function or ' '.join(target.program)} run on tensors without data.")
-        where = Surroundings(
-            parsed.python or target.python or None, target.device, target.world_size, target.rank, within_s
-        )
+        sent = sent if target.stage else {}
         try:
-            if target.program:
-                rehearsal = rehearse_program(target.program, where)
-            else:
-                rehearsal = rehearse(target.function, target.arguments, where)
-            check = checked(target, rehearsal, baselines, with_plan=parsed.plan)
+            rehearsal = _rehearsed(target, target.name, parsed.python, within_s, sent.get("", ()))
+            others = _others(target, parsed.python, within_s, problems, sent) if parsed.plan else []
+            check = checked(target, rehearsal, baselines, with_plan=parsed.plan, tried=others)
+            sent = {"": rehearsal.sent, **{other.name: made.sent for other, made in others}}
         except GputuiError as error:
             problems.append(f"{target.name}: {error}")
             continue
@@ -172,6 +188,38 @@ def _check_all(
         if check.is_risen and check.is_of_another_torch:
             problems.append(other_version(check))
     return checks, problems
+
+
+def _rehearsed(target: Target, name: str, python: str | None, within_s: float, received: tuple[str, ...]) -> Rehearsal:
+    narrate(f"Two steps of {name} run on tensors without data.")
+    chosen = python or target.python or None
+    where = Surroundings(chosen, target.device, target.world_size, target.rank, within_s, target.mesh, received)
+    if target.program:
+        return rehearse_program(target.program, where)
+    return rehearse(target.function, target.arguments, where)
+
+
+def _others(
+    target: Target,
+    python: str | None,
+    within_s: float,
+    problems: list[str],
+    sent: Mapping[str, tuple[str, ...]],
+) -> list[tuple[Target, Rehearsal]]:
+    """What else the plan tries, with what the stage before `sent`. What fails, as on a batch too large, is said."""
+    found = (_other(target, words, python, within_s, problems, sent.get(words, ())) for words in target.tries)
+    return [one for one in found if one is not None]
+
+
+def _other(
+    target: Target, words: str, python: str | None, within_s: float, problems: list[str], received: tuple[str, ...]
+) -> tuple[Target, Rehearsal] | None:
+    try:
+        other = tried(target, words)
+        return other, _rehearsed(other, f"{target.name} with {words}", python, within_s, received)
+    except GputuiError as error:
+        problems.append(f"{target.name}, {words}: {error}")
+        return None
 
 
 def _print(

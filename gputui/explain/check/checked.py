@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from gputui.explain.check.baseline import Baseline, Change, changes
 from gputui.explain.check.peak import Peak, peak_of, recorded_under
-from gputui.explain.check.plan import Option, plan_of
+from gputui.explain.check.plan import Option, option_of, plan_of
 from gputui.explain.check.target import Target
+from gputui.explain.whatif.cases import AS_WRITTEN
 from gputui.model.attached.trace import Rehearsal
 
 
@@ -49,12 +50,21 @@ class Checked:
 
 
 def checked(
-    target: Target, rehearsal: Rehearsal, baselines: Mapping[str, Baseline], *, with_plan: bool = False
+    target: Target,
+    rehearsal: Rehearsal,
+    baselines: Mapping[str, Baseline],
+    *,
+    with_plan: bool = False,
+    tried: Sequence[tuple[Target, Rehearsal]] = (),
 ) -> Checked:
-    """The answer about a target. Raises UsageError for settings that do not exist."""
+    """The answer about a target, with a plan in which `tried` come last. Raises UsageError for unknown settings."""
     recorded = recorded_under(rehearsal, target.settings)
     peak = peak_of(rehearsal, recorded, target.budget_bytes)
     baseline = baselines.get(target.name)
-    has_plan = with_plan and target.budget_bytes is not None
-    plan = tuple(plan_of(recorded, target.budget_bytes or 0, target.arguments)) if has_plan else ()
-    return Checked(target, peak, baseline, changes(baseline, peak) if baseline else (), plan)
+    plan: list[Option] = []
+    if with_plan and target.budget_bytes is not None:
+        plan += plan_of(recorded, target.budget_bytes, {**rehearsal.defaults, **target.arguments})
+        for other, made in tried:
+            as_written, arguments = replace(AS_WRITTEN, label=other.name), {**made.defaults, **other.arguments}
+            plan.append(option_of(recorded_under(made, other.settings), as_written, target.budget_bytes, arguments))
+    return Checked(target, peak, baseline, changes(baseline, peak) if baseline else (), tuple(plan))

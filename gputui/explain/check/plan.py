@@ -6,20 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gputui.explain.whatif.cases import AS_WRITTEN, Answer, Case, LargestBatch, answer, largest_batch
-from gputui.explain.whatif.changes import label_of, possible
+from gputui.explain.whatif.cases import AS_WRITTEN, Answer, Case, LargestBatch, answer, changes_of, largest_batch
+from gputui.explain.whatif.changes import EVALUATION
 from gputui.explain.whatif.replay.recorded import Recorded
 
 SETTING = Case("expandable_segments:True", "expandable_segments:True")
-CHEAPEST_FIRST = (
-    ("set-to-none",),
-    ("8-bit-states",),
-    ("checkpointing",),
-    ("8-bit-states", "checkpointing"),
-    ("bfloat16",),
-    ("bfloat16", "checkpointing"),
-)
-"""Changes by what they cost: nothing, precision of the optimizer's states, a second forward pass, precision of all."""
 BATCH_ARGUMENTS = ("batch", "batch_size")
 """Arguments of the user's function that are taken for the batch."""
 
@@ -38,23 +29,25 @@ class Option:
 
 def plan_of(recorded: Recorded, budget_bytes: int, arguments: Mapping[str, Any]) -> Iterator[Option]:
     """The ways to run a step on a device, the cheapest first."""
-    batch = _batch_of(arguments)
     for case in _cases(recorded):
-        on_device = replace(case, device_memory_bytes=budget_bytes)
-        found = answer(recorded, on_device)
-        spare = None if found.outcome.is_out_of_memory else budget_bytes - found.outcome.peak_reserved_bytes
-        largest = largest_batch(recorded, batch, replace(on_device, batch=(batch, batch))) if batch else None
-        yield Option(found, spare, largest)
+        yield option_of(recorded, case, budget_bytes, arguments)
+
+
+def option_of(recorded: Recorded, case: Case, budget_bytes: int, arguments: Mapping[str, Any]) -> Option:
+    """A case on a device, with the largest batch where the arguments say which one was rehearsed."""
+    batch = _batch_of(arguments)
+    on_device = replace(case, device_memory_bytes=budget_bytes)
+    found = answer(recorded, on_device)
+    spare = None if found.outcome.is_out_of_memory else budget_bytes - found.outcome.peak_reserved_bytes
+    largest = largest_batch(recorded, batch, replace(on_device, batch=(batch, batch))) if batch else None
+    return Option(found, spare, largest)
 
 
 def _cases(recorded: Recorded) -> list[Case]:
     cases = [AS_WRITTEN]
     if not recorded.settings.is_expandable:
         cases.append(SETTING)
-    if recorded.parts is not None:
-        names = {change.name for change in possible(recorded.operations, recorded.parts)}
-        cases += [Case(label_of(some), changes=some) for some in CHEAPEST_FIRST if names.issuperset(some)]
-    return cases
+    return cases + [case for case in changes_of(recorded) if EVALUATION not in case.changes]
 
 
 def _batch_of(arguments: Mapping[str, Any]) -> int | None:

@@ -1,11 +1,12 @@
-"""What `gputui check` is asked about: one step, its budget, and what its peak is compared with."""
+"""What `gputui check` is asked about: one step of one rank, its budget, and what its peak is compared with."""
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -39,6 +40,12 @@ class Target:
     rank: int = 0
     python: str = ""
     """The interpreter before the program, where it was named by its path."""
+    mesh: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    """The dimensions in which the ranks are ordered, the outermost first, with their sizes."""
+    stage: int = 0
+    """Of a pipeline, the number of the stage that the rank holds."""
+    tries: tuple[str, ...] = ()
+    """What else the plan tries: other arguments of the function, or more words of the program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +62,12 @@ class Row:
     tolerance: str = ""
     world_size: int = 1
     rank: int = 0
+    mesh: str = ""
+    tries: list[str] = field(default_factory=list)
 
 
-_TYPES: Mapping[str, type] = MappingProxyType({"arguments": dict, "world_size": int, "rank": int})
-_FORMS = MappingProxyType({dict: "a table", int: "a number", str: "a text in quotes"})
+_TYPES: Mapping[str, type] = MappingProxyType({"arguments": dict, "world_size": int, "rank": int, "tries": list})
+_FORMS = MappingProxyType({dict: "a table", int: "a number", str: "a text in quotes", list: "a list of texts"})
 
 
 def target_of(raw: Mapping[str, Any]) -> Target:
@@ -76,7 +85,7 @@ def target_of(raw: Mapping[str, Any]) -> Target:
         raise UsageError(cause, 'Write function = "MODULE:FUNCTION", or run = "train.py ARGUMENT...".')
     row = Row(**raw)
     check_rank(row.world_size, row.rank)
-    return Target(
+    target = Target(
         row.name or row.function or row.run,
         row.function,
         MappingProxyType(row.arguments),
@@ -88,7 +97,9 @@ def target_of(raw: Mapping[str, Any]) -> Target:
         row.world_size,
         row.rank,
         interpreter_of(shlex.split(row.run)),
+        tries=tuple(map(str, row.tries)),
     )
+    return over_mesh(target, row.mesh) if row.mesh else target
 
 
 _INTERPRETER = re.compile(r"(?:.*/)?python[\d.]*")
@@ -128,6 +139,30 @@ def check_rank(world_size: int, rank: int) -> None:
     if not 0 <= rank < world_size:
         cause = f"There is no rank {rank} of {world_size}."
         raise UsageError(cause, f"Ranks are from 0 to {world_size - 1}; --world-size says how many there are.")
+
+
+def mesh_of(words: str) -> Mapping[str, int]:
+    """The dimensions in "dp=8,tp=8" with their sizes, the outermost first. Raises UsageError."""
+    mesh: dict[str, int] = {}
+    for part in words.split(","):
+        name, _, size = part.strip().partition("=")
+        if not (name.isidentifier() and size.isascii() and size.isdecimal() and int(size)) or name in mesh:
+            cause = f"A mesh cannot be {words!r}."
+            raise UsageError(cause, "Write its dimensions with their sizes, the outermost first, such as dp=8,tp=8.")
+        mesh[name] = int(size)
+    check_rank(math.prod(mesh.values()), 0)
+    return MappingProxyType(mesh)
+
+
+def over_mesh(target: Target, words: str) -> Target:
+    """The target as the rank 0 of a job with such a mesh. Raises UsageError."""
+    mesh = mesh_of(words)
+    world_size = math.prod(mesh.values())
+    if target.world_size not in (1, world_size):
+        cause = f"A mesh of {words} has {world_size} ranks, and the job {target.world_size}."
+        raise UsageError(cause, "Leave --world-size out: the mesh says how many ranks there are.")
+    check_rank(world_size, target.rank)
+    return replace(target, mesh=mesh, world_size=world_size)
 
 
 def budget_of(budget: str, device: str) -> int | None:

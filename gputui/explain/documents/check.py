@@ -39,6 +39,7 @@ def _target(check: Checked) -> dict[str, Any]:
 def _option(option: Option) -> dict[str, Any]:
     case = option.answer.case
     return {
+        "label": case.label,
         "settings": case.settings,
         "changes": list(case.changes),
         "peak_reserved_bytes": option.answer.outcome.peak_reserved_bytes,

@@ -10,7 +10,7 @@ from functools import cache
 
 from gputui.explain.whatif.allocator.settings import with_settings
 from gputui.explain.whatif.changes import changed as changed_by
-from gputui.explain.whatif.changes import check, possible
+from gputui.explain.whatif.changes import cheapest_first, check, label_of
 from gputui.explain.whatif.replay.recorded import Recorded, replayable
 from gputui.explain.whatif.replay.replay import Outcome, replay_in_slices
 from gputui.explain.whatif.trace.operations import Kind, Operations
@@ -73,18 +73,21 @@ def unchanged(recorded: Recorded) -> Case:
 
 
 def default_cases(recorded: Recorded) -> tuple[Case, ...]:
-    """The cases to show where none was asked for: those that differ from what the program has."""
+    """The cases to show where none was asked for, the cheapest first: those that differ from what the program has."""
     own = recorded.settings
     changed = [Case(words, words) for words in DEFAULT_SETTINGS if not is_same(own, with_settings(own, words))]
     if own.is_expandable:
         changed.append(Case("expandable_segments:False", "expandable_segments:False"))
     if Kind.EMPTY_CACHE in recorded.operations.kinds:
         changed.append(Case("without its calls of empty_cache()", has_empty_cache=False))
-    if recorded.parts is not None:
-        changed += [
-            Case(change.label, changes=(change.name,)) for change in possible(recorded.operations, recorded.parts)
-        ]
-    return tuple(changed)
+    return (*changed, *changes_of(recorded))
+
+
+def changes_of(recorded: Recorded) -> list[Case]:
+    """Changes of the program, the cheapest first; none where the trace does not say what its requests are for."""
+    if recorded.parts is None:
+        return []
+    return [Case(label_of(names), changes=names) for names in cheapest_first(recorded.operations, recorded.parts)]
 
 
 def is_same(one: AllocatorSettings, other: AllocatorSettings) -> bool:

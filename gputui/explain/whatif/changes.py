@@ -68,9 +68,10 @@ def _nothing(change: Change) -> UsageError:
     return UsageError(cause)
 
 
-def possible(operations: Operations, parts: Parts) -> list[Change]:
-    """The changes that would change something."""
-    return [change for change in CHANGES if change.does(Edit(operations), parts)]
+def cheapest_first(operations: Operations, parts: Parts) -> list[tuple[str, ...]]:
+    """The names of the changes that would change something, alone and together, by what they cost."""
+    names = {change.name for change in CHANGES if change.does(Edit(operations), parts)}
+    return [some for some in CHEAPEST_FIRST if names.issuperset(some)]
 
 
 def names_of(words: str) -> tuple[str, ...]:
@@ -200,6 +201,16 @@ CHANGES = (
     Change(EVALUATION, "evaluation under no_grad", _evaluate),
 )
 BY_NAME = {change.name: change for change in CHANGES}
+CHEAPEST_FIRST = (
+    ("set-to-none",),
+    ("8-bit-states",),
+    ("checkpointing",),
+    ("8-bit-states", "checkpointing"),
+    ("bfloat16",),
+    ("bfloat16", "checkpointing"),
+    (EVALUATION,),
+)
+"""Changes by what they cost: nothing, precision of the optimizer's states, a second forward pass, precision of all."""
 
 
 NOTHING_BYTES = 1

@@ -41,6 +41,8 @@ class WhatIfView:
         self.is_building = False
         self.is_comparing = False
         """Whether the curves of the case under the cursor are shown."""
+        self.is_cheapest_first = False
+        """Whether cases are in the order of what they cost, and not of what they save."""
 
     def follow(
         self,
@@ -67,8 +69,9 @@ class WhatIfView:
             self._start(lambda: prepared, (case,))
 
     def rows(self) -> list[Answer]:
-        """The recorded settings, then the other cases, those that save most first."""
-        return [self.baseline, *by_saving(self.answers)] if self.baseline else []
+        """The recorded settings, then the other cases: those that save most first, or the cheapest as a plan."""
+        others = self.answers if self.is_cheapest_first else by_saving(self.answers)
+        return [self.baseline, *others] if self.baseline else []
 
     @property
     def replayed(self) -> Replayed | None:

@@ -21,14 +21,17 @@ _HOW_BEFORE = {
 
 
 def headline(baseline: Answer, answers: Sequence[Answer]) -> str:
-    """One sentence: what would save the most, or have met a request that failed; two where nothing ran."""
+    """One sentence: what would save the most, or have met a request that failed; two where nothing ran.
+
+    `answers` are in the order of what they cost, the cheapest first, where that is known.
+    """
     if baseline.outcome.unmet_requests:
         return _about_failures(baseline, answers)
     fitting = [answer for answer in answers if not answer.outcome.is_out_of_memory and not answer.case.batch]
     fitting = [answer for answer in fitting if EVALUATION not in answer.case.changes] or fitting
     if baseline.outcome.is_out_of_memory:
-        return _about_room(baseline, _smallest(fitting))
-    changes = [answer for answer in fitting if answer.case.changes]
+        return _about_room(baseline, fitting[0] if fitting else None)
+    changes = [answer for answer in fitting if len(answer.case.changes) == 1]
     settings = [answer for answer in fitting if not answer.case.changes]
     first = settings or changes  # a setting changes nothing that is computed
     if saved := _saved(baseline, _smallest(first)):
@@ -62,13 +65,14 @@ def _capital(words: str) -> str:
     return words if ":" in words.split(" ", maxsplit=1)[0] else f"{words[:1].upper()}{words[1:]}"
 
 
-def _about_room(baseline: Answer, best: Answer | None) -> str:
-    """The unchanged case does not fit the device: which case does."""
+def _about_room(baseline: Answer, cheapest: Answer | None) -> str:
+    """The unchanged case does not fit the device: which case does at the least cost."""
     failed = format_bytes(baseline.outcome.failed_request_bytes)
     does_not_fit = f"{_capital(baseline.case.label)}, this does not fit: a request of {failed} fails."
-    if best is None:
+    if cheapest is None:
         return f"{does_not_fit} No case here fits."
-    return f"{does_not_fit} {_capital(best.case.label)} would take {format_bytes(best.outcome.peak_reserved_bytes)}."
+    takes = format_bytes(cheapest.outcome.peak_reserved_bytes)
+    return f"{does_not_fit} {_capital(cheapest.case.label)} would fit: it would take {takes}."
 
 
 def _about_failures(baseline: Answer, answers: Sequence[Answer]) -> str:
@@ -84,7 +88,8 @@ def _about_failures(baseline: Answer, answers: Sequence[Answer]) -> str:
         return f"{best.case.label} would have made room{rest} {requests} ({best.known.value})."
     nothing = f"No {'setting' if settings else 'case'} here makes room for {requests}."
     others = [answer for answer in fitting if answer not in settings and EVALUATION not in answer.case.changes]
-    other = _meeting_most([answer for answer in others if answer.case.changes] or others)
+    cheapest_first = [answer for answer in others if answer.case.changes] or others
+    other = min(cheapest_first, key=lambda answer: answer.outcome.unmet_requests, default=None)
     if other is None or other.outcome.unmet_requests:
         return nothing
     if settings:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from gputui.model.attached.allocator import CallSite
 from gputui.model.attached.target import Look
@@ -96,7 +97,8 @@ class Rehearsal:
     result was taken for as large as it can be, because its size depends on values. `streams` are numbers by that of the
     request, 0 for the default stream. `steps` is how many steps of an optimizer a whole program has taken, None for a
     function; `is_uncompiled` says that it asked for torch.compile, which was left out. `without_weights` are names of
-    models whose weights were not read.
+    models whose weights were not read. `defaults` are the numbers that the function takes where it is not told another.
+    `sent` is what a rank sends to the next one, for its rehearsal.
     """
 
     torch: str
@@ -114,3 +116,5 @@ class Rehearsal:
     steps: int | None = None
     is_uncompiled: bool = False
     without_weights: tuple[str, ...] = ()
+    defaults: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    sent: tuple[str, ...] = ()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from gputui.explain.whatif.cases import default_cases
 from gputui.explain.whatif.words import headline
 from gputui.model.attached.target import ActionName
 from gputui.sources.files.torch_snapshot.snapshot import open_snapshot
 from gputui.ui.attach.targets import Target
 from gputui.ui.drawing.attach.whatif import FARTHEST, Scale, largest_in_columns, scale_of
+from gputui.units import MIB, format_bytes
 from tests.opening.test_torch_snapshot import FILES
 from tests.ui.attach.scene import job, machine, recorded
 from tests.ui.attach.sitting import DealtFeed, Sitting, sitting
@@ -51,6 +53,21 @@ async def test_the_first_line_is_the_answer_and_the_recorded_settings_are_the_fi
         peaks = [answer.outcome.peak_reserved_bytes for answer in view.rows()[1:]]
         assert peaks == sorted(peaks)
         assert len(peaks) >= 3
+
+
+async def test_as_a_plan_the_cheapest_change_that_fits_comes_first() -> None:
+    async with sitting(moment_with(recorded=recorded()), size=(120, 40)) as at:
+        await at.press("8")
+        assert "What saves most comes first." in at.text
+        await at.press("o")
+        assert "The cheapest change comes first." in at.text
+        view = target_of(at).whatif
+        assert [answer.case for answer in view.rows()[1:]] == list(default_cases(view.recorded))
+        await at.press("e", *"900MiB", "enter")
+        line = next(line for line in at.lines if "with 900MiB of memory" in line)
+        assert "To spare" in at.text
+        spare = 900 * MIB - view.answers[-1].outcome.peak_reserved_bytes
+        assert format_bytes(spare) in line
 
 
 async def test_enter_shows_the_curves_and_hides_them_again() -> None:

@@ -76,6 +76,15 @@ def _change(row: CaseRow) -> Piece:
     return (format_bytes_signed(change), "good" if change < 0 else "poor")
 
 
+def _spare(row: CaseRow) -> Piece:
+    """What is left of the device at the peak."""
+    limit = row.case.device_memory_bytes or row.scale.device_bytes
+    if row.answer is None or limit is None or row.answer.outcome.is_out_of_memory:
+        return ("", "plain")
+    spare = limit - row.answer.outcome.peak_reserved_bytes
+    return (format_bytes_signed(spare) if spare < 0 else format_bytes(spare), "poor" if spare < 0 else "plain")
+
+
 def _known(row: CaseRow) -> Piece:
     return (row.answer.known.value, KNOWN_ROLES[row.answer.known]) if row.answer else ("", "plain")
 
@@ -106,6 +115,7 @@ CASE_COLUMNS: tuple[Column[CaseRow], ...] = (
     Column("case", " Case", 34, _label, grow=1, most=70, is_kept=True),
     Column("reserved", "Peak", 9, _peak, align=">", is_kept=True),
     Column("change", "Change", 10, _change, align=">", is_kept=True),
+    Column("spare", "To spare", 9, _spare, align=">", from_width=100),
     Column("known", "Known", 9, _known, is_kept=True),
     Column("bar", "Reserved", 10, draw=_bar, grow=2, is_kept=True),
     _count("peak_allocated"),

@@ -34,6 +34,7 @@ from gputui.ui.widgets.painted import Drawn, Notes
 from gputui.ui.widgets.table import Table
 
 PLACEHOLDER = "expandable_segments:True  or a change, bfloat16  or the batch, 4:16  or a device, 24GiB"
+ORDERS = {False: "What saves most comes first.", True: "The cheapest change comes first."}
 LOW_SCREEN = 30
 """A screen of at most so many lines shows only the first problem."""
 
@@ -65,6 +66,7 @@ class WhatIfScreen(RecordedStepScreen):
         Binding(
             "e", "add_case", "Add a case", id="whatif.add", tooltip="another setting, batch or device, written by hand"
         ),
+        Binding("o", "order", "Order", id="whatif.order", tooltip="by what is saved, or the cheapest change first"),
         Binding("c", "compare", "Curves", id="whatif.compare", tooltip="the curves of the case under the cursor"),
         RECORD_BINDING,
     ]
@@ -83,7 +85,7 @@ class WhatIfScreen(RecordedStepScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """A case needs a trace."""
-        if action in {"add_case", "compare"}:
+        if action in {"add_case", "order", "compare"}:
             return self._view is not None and self._view.recorded is not None
         return super().check_action(action, parameters)
 
@@ -132,7 +134,7 @@ class WhatIfScreen(RecordedStepScreen):
             *paragraph(headline(view.baseline, view.answers), width, "title"),
             *(paragraph(largest_words(view.largest), width, "plain") if view.largest else ()),
             *(line for problem in shown for line in paragraph(problem, width, "fair")),
-            *paragraph(draw_scale(rows[0].scale), width, "dim"),
+            *paragraph(f"{draw_scale(rows[0].scale)} {ORDERS[view.is_cheapest_first]}", width, "dim"),
         ]
 
     def _draw_curves(self, width: int, height: int) -> list[Line]:
@@ -155,6 +157,12 @@ class WhatIfScreen(RecordedStepScreen):
         """Show the curves of the case under the cursor, or hide them again."""
         if self._view is not None:
             self._view.is_comparing = not self._view.is_comparing
+        self.draw()
+
+    def action_order(self) -> None:
+        """Show what saves most first, or the cheapest change."""
+        if self._view is not None:
+            self._view.is_cheapest_first = not self._view.is_cheapest_first
         self.draw()
 
     def action_add_case(self) -> None:
