@@ -9,7 +9,7 @@ import inspect
 import os
 import sys
 import traceback
-from typing import Any, Iterator
+from typing import Any, Callable, Iterator
 
 import torch
 from torch.utils._pytree import tree_map
@@ -25,6 +25,30 @@ from .training import WrongFormError, modules_followed, move, on_device, take_st
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
 NEEDS_GPU = ("NVIDIA driver", "CUDA driver", "CUDA GPUs are available", "CUDA error", "0 active drivers")
 """In the words of PyTorch and of Triton where compiled code asks for the GPU itself."""
+
+
+PARTS = {
+    "model": "the model is made",
+    "batch": "the model is there",
+    "forward": "forward pass",
+    "backward": "backward pass",
+    "optimizer": "optimizer",
+    "step": "running",
+}
+
+
+class PartShown:
+    """The part that runs, on the terminal: large models take half a minute."""
+
+    def __init__(self) -> None:
+        self._step = 0
+        self._show: Callable[[str], None] = getattr(sys.stderr, "show", lambda _words: None)
+
+    def begin(self, name: str) -> None:
+        """A part begins."""
+        self._step += name in ("forward", "step")
+        step = f"step {self._step}: " if self._step else ""
+        self._show(f"{step}{PARTS[name]} ...")
 
 
 class ProblemError(Exception):
@@ -161,6 +185,7 @@ def _rehearse(function: Any, steps: int, gpu: Gpu, job: Job) -> dict[str, Any]:
 
 def _run(function: Any, steps: int, requests: Requests) -> list[int]:
     """The requests and frees until the last step is done: what goes afterwards is not the program's doing."""
+    requests.on_mark = PartShown().begin
     requests.mark("model", "other")
     with torch.device(DEVICE):
         training = training_of(function())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import weakref
-from typing import Any
+from typing import Any, Callable
 
 import torch
 from torch import Tensor
@@ -45,6 +45,8 @@ class Requests:
         self.operation_names = Numbered()
         self.places = Numbered()
         self.marks: list[tuple[int, str]] = []
+        self.on_mark: Callable[[str], None] = lambda _name: None
+        """Called with the name of each part that begins."""
         self.streams: list[int] = []
         self.stream = 0
         self.current_module = ""
@@ -55,6 +57,7 @@ class Requests:
     def mark(self, name: str, category: str) -> None:
         """Begin a part of the step, in which what is made is of a category unless it is named later."""
         self.marks.append((len(self.events), name))
+        self.on_mark(name)
         self.category = category
 
     def begin(self, operation: Any) -> None:

@@ -19,21 +19,36 @@ RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP
 
 
 class Output:
-    """Standard error, with whether the last line is complete: a progress bar's is not."""
+    """Standard error, with whether the last line is complete: a progress bar's is not.
+
+    On a terminal, a line of our own is shown until something else is written.
+    """
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
         self._last = "\n"
+        self._is_shown = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
+    def show(self, words: str) -> None:
+        """Show a line of our own, if the last one of the program is complete."""
+        if self._last == "\n" and self._stream.isatty():
+            self._stream.write(f"\r\x1b[K{words}")
+            self._stream.flush()
+            self._is_shown = bool(words)
+
     def write(self, text: str) -> Any:
+        if self._is_shown:
+            self.show("")
         self._last = text[-1:] or self._last
         return self._stream.write(text)
 
     def complete(self) -> None:
-        """End the line that the program has left."""
+        """End the line that the program has left, and take ours away."""
+        if self._is_shown:
+            self.show("")
         if self._last != "\n":
             self._stream.write("\n")
         self._stream.flush()

@@ -125,6 +125,25 @@ def test_the_answer_begins_on_a_line_of_its_own(left):
     assert stream.getvalue() == f"begun\n{left}{chr(10) if left else ''}"
 
 
+class Terminal(StringIO):
+    """A stream that people look at."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.quick
+def test_the_part_that_runs_is_shown_until_the_program_writes():
+    stream = Terminal()
+    output = Output(stream)
+    output.show("step 1: forward pass ...")
+    print("warning", file=output)
+    output.write("50%")
+    output.show("step 2: forward pass ...")  # it would take the place of what the program has not ended
+    output.complete()
+    assert stream.getvalue() == "\r\x1b[Kstep 1: forward pass ...\r\x1b[Kwarning\n50%\n"
+
+
 REPORT = {
     "torch": "2.11.0",
     "values_read": 0,
