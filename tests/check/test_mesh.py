@@ -81,6 +81,8 @@ MISTAKES = {
     "another job": (lambda: over_mesh(OVER_MESH, "dp=4"), "A mesh of dp=4 has 4 ranks, and the job 8."),
     "too many": (lambda: over_mesh(Target("train"), "dp=4096,tp=4096"), "A job cannot have 16777216 ranks."),
     "no value": (lambda: tried(OVER_MESH, "batch"), "'batch' is no change of arguments."),
+    "half a quote": (lambda: tried(Target("t", program=("t.py",)), "--name 'my"), "has no other half."),
+    "half a quote in the table": (lambda: target_of({"run": "t.py 'my"}), "has no other half."),
     "other stages": (lambda: tried(over_mesh(Target("train"), "pp=4"), "pp=2"), "Ask for it by itself: --mesh pp=2."),
 }
 

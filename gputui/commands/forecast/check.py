@@ -60,6 +60,7 @@ def run(arguments: list[str], _settings: Settings | None = None) -> int:
         place = arguments.index("--run")
         arguments, program = arguments[:place], arguments[place + 1 :]
     parsed = _parser().parse(arguments)
+    parsed.plan |= bool(parsed.tries)
     if parsed.update and not parsed.baseline:
         cause = "--update writes the baseline, and none is named."
         raise UsageError(cause, "Name the file: --baseline gpu-memory.json --update.")

@@ -92,11 +92,11 @@ def target_of(raw: Mapping[str, Any]) -> Target:
         row.settings,
         budget_of(row.budget, row.device),
         tolerance_of(row.tolerance) if row.tolerance else TOLERANCE,
-        program_of(shlex.split(row.run)) if row.run else (),
+        program_of(words_of(row.run)) if row.run else (),
         device_of(row.device) if row.device else None,
         row.world_size,
         row.rank,
-        interpreter_of(shlex.split(row.run)),
+        interpreter_of(words_of(row.run)),
         tries=tuple(map(str, row.tries)),
     )
     return over_mesh(target, row.mesh) if row.mesh else target
@@ -126,6 +126,15 @@ def program_of(words: Sequence[str]) -> tuple[str, ...]:
         cause = f"What is run begins with {words[0]}."
         raise UsageError(cause, f"Options of gputui go before --run, those of the script behind its name: {example}")
     return tuple(words)
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a program as a shell reads them. Raises UsageError."""
+    try:
+        return shlex.split(text)
+    except ValueError:
+        cause = f"A quote in {text!r} has no other half."
+        raise UsageError(cause, "Write the program as in a shell, such as train.py --name 'my model'.") from None
 
 
 _WORLD_AT_MOST = 1 << 20

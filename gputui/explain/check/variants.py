@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import json
 import math
-import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from gputui.errors import UsageError
-from gputui.explain.check.target import Target, over_mesh
+from gputui.explain.check.target import Target, over_mesh, words_of
 
 STAGES = "pp"
 """The dimension of a mesh along which ranks differ: each has another part of the model."""
 
 
 def of_all_stages(target: Target) -> list[Target]:
-    """A target for each stage of a pipeline, its first rank; the target itself without one."""
+    """A target for each stage of a pipeline, its first rank; the target itself without stages or with a rank."""
     stages = target.mesh.get(STAGES, 1)
-    if stages == 1:
+    if stages == 1 or target.rank:
         return [target]
     named = (replace(target, name=f"{target.name}, stage {stage + 1} of {stages}") for stage in range(stages))
     return [_in_stage(one, stage) for stage, one in enumerate(named)]
@@ -39,7 +38,7 @@ def tried(target: Target, words: str) -> Target:
     A name that the mesh has is the size of that dimension, so that another number of ranks can be tried.
     """
     if target.program:
-        return replace(target, name=words, program=(*target.program, *shlex.split(words)))
+        return replace(target, name=words, program=(*target.program, *words_of(words)))
     changes: dict[str, Any] = {}
     for part in words.split(","):
         name, is_given, value = part.strip().partition("=")
