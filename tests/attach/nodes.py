@@ -1,4 +1,4 @@
-"""A machine that ssh reaches: a real sshd on loopback, with keys and configuration of its own."""
+"""A machine that ssh reaches: a real sshd with its own keys and configuration, on loopback or in its own namespaces."""
 
 from __future__ import annotations
 
@@ -17,6 +17,15 @@ from types import MappingProxyType
 from tests.attach.children import LIMIT_S, REPOSITORY, wait_until
 
 SSHD = "/usr/sbin/sshd"
+IN_NAMESPACES = """if True:
+    import fcntl, socket, struct, sys
+    socket.sethostname(sys.argv[1])
+    UP, SIOCSIFFLAGS = 1, 0x8914
+    with socket.socket() as any_socket:
+        fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", UP))
+    print("ready", flush=True)
+    sys.stdin.read()
+"""
 NODE = "alpha"
 _PRIVILEGE_SEPARATION = Path("/run/sshd")
 
@@ -31,6 +40,8 @@ class Node:
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / key], check=True)
         shutil.copy(folder / "user.pub", folder / "authorized_keys")
         self.trust((folder / "host.pub").read_text())
+        self.through = ""
+        """The command whose input and output are the connection, in place of a port."""
         self.login_with("user")
         self.variables = reaching(folder, [folder / "config"])
 
@@ -51,6 +62,7 @@ class Node:
             "StrictHostKeyChecking": "yes",
             "LocalForward": f"{self.port} 127.0.0.1:1",
             "ExitOnForwardFailure": "yes",
+            **({"ProxyCommand": self.through} if self.through else {}),
         }
         lines = [f"Host {self.name}", *(f"  {name} {value}" for name, value in settings.items())]
         (self.folder / "config").write_text("\n".join(lines) + "\n")
@@ -76,9 +88,14 @@ class Node:
 
 @contextmanager
 def running_node(
-    folder: Path, *, name: str = NODE, has_gputui: bool = True, variables: Mapping[str, str] = MappingProxyType({})
+    folder: Path,
+    *,
+    name: str = NODE,
+    has_gputui: bool = True,
+    variables: Mapping[str, str] = MappingProxyType({}),
+    is_apart: bool = False,
 ) -> Iterator[Node]:
-    """A node; what runs there has these variables."""
+    """A node; what runs there has these variables. `is_apart`: for root, with a network and a host name of its own."""
     folder.mkdir()
     if os.geteuid() == 0:
         _PRIVILEGE_SEPARATION.mkdir(mode=0o755, exist_ok=True)
@@ -91,11 +108,16 @@ def running_node(
         program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m gputui "$@"\n')
         program.chmod(0o755)
     node = Node(folder, port, f"{programs}:/usr/bin:/bin", name, variables)
+    configuration = node.configuration()
+    if is_apart and os.geteuid() == 0:
+        with _namespaces(name) as entering:
+            node.through = shlex.join([*entering, SSHD, "-i", "-f", str(configuration)])
+            node.login_with("user")
+            yield node
+        return
     log = folder / "log"
     with log.open("wb") as errors:
-        server = subprocess.Popen(
-            [SSHD, "-D", "-e", "-f", node.configuration()], stdin=subprocess.DEVNULL, stderr=errors
-        )
+        server = subprocess.Popen([SSHD, "-D", "-e", "-f", configuration], stdin=subprocess.DEVNULL, stderr=errors)
     try:
         wait_until(lambda: server.poll() is not None or _listens(port), "listening")
         assert server.poll() is None, log.read_text()
@@ -103,6 +125,17 @@ def running_node(
     finally:
         server.terminate()
         server.wait(LIMIT_S)
+
+
+@contextmanager
+def _namespaces(name: str) -> Iterator[list[str]]:
+    """A network of its own, with nothing but loopback, and a host name: the words before a command that runs there."""
+    command = ["unshare", "--net", "--uts", sys.executable, "-c", IN_NAMESPACES, name]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"ready\n"
+        yield ["nsenter", "--target", str(holder.pid), "--net", "--uts"]
+        holder.communicate()
 
 
 def reaching(folder: Path, configurations: Iterable[Path]) -> dict[str, str]:

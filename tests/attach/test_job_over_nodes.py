@@ -28,7 +28,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory, fake_nvml_folder: Path) -> I
             labs[name] = Lab(folder / f"gpus of {name}", is_new=True)
             labs[name].up(2, seed=seed)
             variables = labs[name].environment_of(fake_nvml_folder)
-            stack.enter_context(running_node(folder / name, name=name, variables=variables))
+            stack.enter_context(running_node(folder / name, name=name, variables=variables, is_apart=True))
         yield labs, reaching(folder, [folder / name / "config" for name in labs])
 
 

@@ -69,7 +69,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, fake_nvml_folder: Path) ->
             labs[name] = Lab(folder / f"gpus of {name}", is_new=True)
             labs[name].up(GPUS[name], busy=name == "n2", seed=seed)
             variables = labs[name].environment_of(fake_nvml_folder)
-            nodes[name] = stack.enter_context(running_node(folder / name, name=name, variables=variables))
+            nodes[name] = stack.enter_context(
+                running_node(folder / name, name=name, variables=variables, is_apart=True)
+            )
         labs["n2"].process(os.getpid(), {0: ON_N2}, sm=40)
         yield Cluster(nodes, labs, reaching(folder, [node.folder / "config" for node in nodes.values()]))
 
@@ -128,6 +130,17 @@ def test_once_has_every_gpu_of_every_node(cluster: Cluster, tmp_path: Path) -> N
         assert told == expected
     (process,) = body["nodes"][1]["devices"][0]["processes"]
     assert (process["pid"], process["used_bytes"]) == (os.getpid(), ON_N2 << 20)
+
+
+@pytest.mark.root
+def test_each_node_has_a_network_and_a_name_of_its_own(cluster: Cluster) -> None:
+    command = "hostname; tail -n +3 /proc/net/dev"
+    for name in NAMES:
+        told = subprocess.run(
+            [f"{cluster.variables['PATH'].partition(':')[0]}/ssh", name, command],
+            capture_output=True, text=True, check=True, timeout=HANGS_S,
+        ).stdout.splitlines()  # fmt: skip
+        assert (told[0], [line.split()[0] for line in told[1:]]) == (name, ["lo:"])
 
 
 def test_nodes_that_cannot_be_reached_do_not_keep_the_others(cluster: Cluster) -> None:
