@@ -105,3 +105,14 @@ def saved_bytes(layout: DeviceLayout) -> int:
     if not category_bytes(layout, Category.ACTIVATION):
         return 0
     return sum(blocker.block.size_bytes for blocker in layout.blockers if blocker.owner.saved_by)
+
+
+def is_moving(looks: Sequence[Seen]) -> bool:
+    """Whether the program allocated or freed anything between the looks."""
+    return looks[-1].layout.statistics.generation != looks[0].layout.statistics.generation
+
+
+def addresses_of(layout: DeviceLayout, category: Category) -> tuple[int, ...]:
+    """The blocks of a category, the largest first."""
+    members = [blocker.block for blocker in layout.blockers if blocker.owner.category is category]
+    return tuple(block.address for block in sorted(members, key=lambda block: -block.size_bytes))

@@ -54,7 +54,7 @@ def share_words(share: float) -> str:
 
 
 def growth_words(device: DeviceMoment, growth: Growth | None, named: str, largest: Holder) -> str:
-    """What grows by the counters, how fast, and when the device will be full; "" if nothing does."""
+    """What grows by the counters, how fast, and when the device will be full, or ""; `leak_words` goes by looks."""
     if growth is None:
         return ""
     subject = "It" if named == largest.name else named or "Memory"

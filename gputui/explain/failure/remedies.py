@@ -15,7 +15,7 @@ from gputui.explain.owners.names import family, listed, singular
 from gputui.model.attached.analysis import Owner
 from gputui.model.attached.failure import Failure, Phase, Remedy
 from gputui.model.attached.moment import DeviceMoment, TargetMoment
-from gputui.model.attached.tensors import Category, Container, Keeper
+from gputui.model.attached.tensors import WEIGHTS, Category, Container, Keeper
 from gputui.model.machine.device import CONTEXT_BYTES
 from gputui.units import MIB, format_bytes
 
@@ -161,7 +161,7 @@ def _in_evaluation(case: Case) -> int:
 
 def _foreach(case: Case) -> int:
     has_lists = any("_multi_tensor" in site.function for site in case.failure.stack)
-    return case.category(Category.PARAMETER) if has_lists and case.phase is Phase.OPTIMIZER else 0
+    return sum(map(case.category, WEIGHTS)) if has_lists and case.phase is Phase.OPTIMIZER else 0
 
 
 def _growing_with_batch(case: Case) -> int:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gputui.model.attached.analysis import Composition
 from gputui.model.attached.moment import DeviceLayout, DeviceMoment
-from gputui.model.attached.tensors import CATEGORIES, COMES_AND_GOES, Category
+from gputui.model.attached.tensors import CATEGORIES, COMES_AND_GOES, STAYING, Category
 from gputui.model.reading import Absent
 
 
@@ -59,7 +59,7 @@ OUTER = frozenset({"others", "outside", "driver", "free"})
 GIVES_WAY = {
     TENSORS_SINCE: (
         *(category.value for category in CATEGORIES if category in COMES_AND_GOES - {Category.KV_CACHE}),
-        "kv_cache", "gradient", "workspace", "rounding", "optimizer_state", "buffer", "parameter",
+        "kv_cache", "gradient", "workspace", "rounding", *(category.value for category in reversed(STAYING)),
     ),
     CACHE_SINCE: ("releasable", "private", "stuck", "pending"),
 }  # fmt: skip

@@ -13,9 +13,9 @@ from gputui.explain.owners.owners import bytes_by_category, owner_of
 from gputui.model.attached.allocator import Block, BlockState
 from gputui.model.attached.moment import DeviceLayout, DeviceMoment, TargetMoment
 from gputui.model.attached.serving import ServingProfile
-from gputui.model.attached.tensors import Category, Storage
+from gputui.model.attached.tensors import WEIGHTS, Category, Storage
 
-MODEL = (Category.PARAMETER, Category.BUFFER)
+MODEL = (*WEIGHTS, Category.BUFFER)
 BUFFERS = tuple(frozenset(Category) - {*MODEL, Category.KV_CACHE, Category.UNATTRIBUTED, Category.NEWER})
 """What has a name and is neither: inputs, the sampler's and the scheduler's tensors, workspaces."""
 APART = frozenset({*MODEL, Category.KV_CACHE})
@@ -164,7 +164,7 @@ def _category(layout: DeviceLayout, block: Block) -> Category:
 
 
 def _is_quantised(storage: Storage) -> bool:
-    return storage.category is Category.PARAMETER and storage.dtype.startswith(QUANTISED_TYPES)
+    return storage.category in WEIGHTS and storage.dtype.startswith(QUANTISED_TYPES)
 
 
 def _is_of(names: Sequence[str], storage: Storage) -> bool:
@@ -178,7 +178,7 @@ def _bytes_of(storages: Iterable[Storage], is_meant: Callable[[Storage], bool]) 
 def _dtypes(storages: Iterable[Storage], *, without_quantised: bool = False) -> tuple[str, ...]:
     sizes: Counter[str] = Counter()
     for storage in storages:
-        if storage.category is Category.PARAMETER and not (without_quantised and _is_quantised(storage)):
+        if storage.category in WEIGHTS and not (without_quantised and _is_quantised(storage)):
             sizes[storage.dtype] += storage.size_bytes
     return tuple(dtype for dtype, _ in sizes.most_common())
 

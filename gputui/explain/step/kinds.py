@@ -11,7 +11,7 @@ from gputui.explain.owners.owners import UNATTRIBUTED
 from gputui.explain.step.phases import Phase, PhaseRun
 from gputui.explain.step.timeline import BEFORE, Timeline
 from gputui.model.attached.analysis import Owner
-from gputui.model.attached.tensors import Category
+from gputui.model.attached.tensors import WEIGHTS, Category
 from gputui.model.attached.trace import ALLOC
 
 
@@ -35,8 +35,8 @@ class Kind(str, Enum):
 
 _PLURALS = {Kind.TEMPORARY: "temporaries", Kind.OTHER: "other"}
 KINDS = tuple(Kind)
-_KIND_OF = {
-    Category.PARAMETER: Kind.PARAMETER,
+KIND_OF = {
+    **dict.fromkeys(WEIGHTS, Kind.PARAMETER),
     Category.BUFFER: Kind.BUFFER,
     Category.OPTIMIZER_STATE: Kind.OPTIMIZER_STATE,
     Category.GRADIENT: Kind.GRADIENT,
@@ -115,7 +115,7 @@ class Naming:
     def _kind(self, block: int) -> Kind:
         birth, death = self._timeline.births[block], self._timeline.deaths[block]
         owner = self.owners.get(block)
-        kind = _KIND_OF.get(owner.category) if owner else None
+        kind = KIND_OF.get(owner.category) if owner else None
         if kind is not None:
             return kind
         if birth == BEFORE:

@@ -48,13 +48,17 @@ class CategoryFacts(NamedTuple):
     """Whether it can leak. The others grow while a model is built and in its first step, and then stay."""
     is_of_models: bool = False
     """Whether it belongs to a model or to its optimizer."""
+    stays: bool = False
+    """Whether it keeps its place for as long as these live. The probe has the same in `probe/tensors/entries.py`."""
+    is_weight: bool = False
+    """Whether it is what an optimizer changes, and what a copy of the model copies."""
 
 
 CATEGORIES = {
-    Category.PARAMETER: CategoryFacts("P", "param", "parameters", is_of_models=True),
+    Category.PARAMETER: CategoryFacts("P", "param", "parameters", is_of_models=True, stays=True, is_weight=True),
     Category.GRADIENT: CategoryFacts("G", "grad", "gradients", is_of_models=True),
-    Category.OPTIMIZER_STATE: CategoryFacts("O", "optim", "optimizer state", is_of_models=True),
-    Category.BUFFER: CategoryFacts("B", "buffer", "buffers", is_of_models=True),
+    Category.OPTIMIZER_STATE: CategoryFacts("O", "optim", "optimizer state", is_of_models=True, stays=True),
+    Category.BUFFER: CategoryFacts("B", "buffer", "buffers", is_of_models=True, stays=True),
     Category.ACTIVATION: CategoryFacts("A", "activ", "activations", comes_and_goes=True),
     Category.KV_CACHE: CategoryFacts("K", "kv", "KV cache", "KV cache", comes_and_goes=True),
     Category.WORKSPACE: CategoryFacts("W", "work", "workspaces"),
@@ -67,6 +71,8 @@ CATEGORIES = {
 """In the order in which they are shown."""
 COMES_AND_GOES = frozenset(category for category, facts in CATEGORIES.items() if facts.comes_and_goes)
 OF_MODELS = tuple(category for category, facts in CATEGORIES.items() if facts.is_of_models)
+STAYING = tuple(category for category, facts in CATEGORIES.items() if facts.stays)
+WEIGHTS = tuple(category for category, facts in CATEGORIES.items() if facts.is_weight)
 NAMELESS = (Category.UNATTRIBUTED, Category.NEWER)
 """Memory of which no owner is known, or not yet."""
 

@@ -22,7 +22,7 @@ from gputui.probe.objects import plain, stacks
 from gputui.probe.objects.attributes import AttributeReader
 from gputui.probe.objects.frame_variables import can_read_variables
 from gputui.probe.objects.heap import FROZEN, TOO_MANY, Heap
-from gputui.probe.objects.kinds import EXCEPTION, GENERATOR, MODULE, OPTIMIZER, TENSOR, TypeClassifier
+from gputui.probe.objects.kinds import GENERATOR, MODULE, OPTIMIZER, TENSOR, TypeClassifier
 from gputui.probe.objects.threads import AT_ONCE, Threads
 from gputui.probe.objects.torch_types import Torch
 from gputui.probe.pace.meter import Meter
@@ -198,7 +198,7 @@ class InventoryRun:
         self._loose = groups[TENSOR]
         self._namespaces += memory.suspended.search(self._search, groups[GENERATOR], self._keepers.cells, meter)
         meter, are_all = self._meter.part(KEPT_SHARE), self._meter.is_complete
-        exceptions = self._search.exceptions, groups[EXCEPTION], meter.part(SEARCH_SHARE), memory.turns
+        exceptions = self._search.exceptions, groups, meter.part(SEARCH_SHARE), memory.turns
         kept = self._keepers.values(*exceptions, are_all=are_all)
         self._search.explore(kept, meter)
         self._search.explore(memory.search.optimizers(), meter)  # after those: an exception may keep one by now

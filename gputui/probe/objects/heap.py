@@ -10,7 +10,7 @@ from itertools import compress
 from typing import Any
 
 from gputui.probe.objects import plain
-from gputui.probe.objects.kinds import EXCEPTION, GENERATOR, MODULE, OPTIMIZER, TENSOR, TypeClassifier
+from gputui.probe.objects.kinds import LOOKED_FOR, TypeClassifier
 from gputui.probe.objects.listing import classes_of, finished, of_classes
 from gputui.probe.pace.meter import Meter
 
@@ -87,7 +87,7 @@ class Heap:
         return meter.affordable_steps() >= _list_steps()
 
     def _by_kind(self, objects: list[Any]) -> dict[int, list[Any]]:
-        kinds: dict[int, list[Any]] = {TENSOR: [], MODULE: [], EXCEPTION: [], GENERATOR: [], OPTIMIZER: []}
+        kinds: dict[int, list[Any]] = {kind: [] for kind in LOOKED_FOR}
         found = self._classifier.kinds_of(objects)
         is_find = list(map(kinds.__contains__, found))
         for kind, value in zip(compress(found, is_find), compress(objects, is_find)):

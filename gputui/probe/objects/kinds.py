@@ -17,6 +17,10 @@ from gputui.probe.objects.torch_types import AnyObject, Torch
 
 # What a value is. An atom holds nothing of interest; a saved tensor is autograd's own wrapper of one.
 ATOM, TENSOR, MODULE, EXCEPTION, GENERATOR, OPTIMIZER, SEQUENCE, MAPPING, FUNCTION, SAVED, OPAQUE, OBJECT = range(12)
+LOOKED_FOR = frozenset((TENSOR, MODULE, EXCEPTION, GENERATOR, OPTIMIZER))
+"""What a search finds, down from variables and among all of Python's objects."""
+LEADING = frozenset((SEQUENCE, MAPPING, FUNCTION, SAVED, OPAQUE, OBJECT))
+"""The kinds that lead to those."""
 SEQUENCES = (list, tuple, set, frozenset, deque)
 ATOMS = (
     *(str, bytes, bytearray, int, float, complex, type(None), type(Ellipsis), range, slice, type),

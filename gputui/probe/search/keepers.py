@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from gputui.probe.guards.originals import get_ident
 from gputui.probe.guards.thread_numbers import is_main_thread
-from gputui.probe.objects import plain, stacks
+from gputui.probe.objects import kinds, plain, stacks
 from gputui.probe.objects.attributes import AttributeReader
 from gputui.probe.objects.frame_variables import CO_OPTIMIZED, variables
 from gputui.probe.objects.stacks import Namespace
@@ -100,7 +100,7 @@ class Keepers:
     def values(
         self,
         in_variables: list[NamedValue],
-        among_objects: list[BaseException],
+        among_objects: Mapping[int, list[Any]],
         meter: Meter,
         turns: Turns,
         *,
@@ -108,11 +108,12 @@ class Keepers:
     ) -> list[NamedValue]:
         """What they keep, by name: outputs, then variables of functions that ended with an exception.
 
-        The exceptions are those that variables hold, and those among Python's objects. `are_all` says whether all
-        variables were searched: otherwise one of them may lead to those among the objects, which are left out.
+        `in_variables` are the exceptions that variables hold, `among_objects` what was found among Python's objects, by
+        kind. `are_all` says whether all variables were searched: otherwise one of them may lead to the exceptions among
+        the objects, which are left out.
         """
         named = {id(exception.value) for exception in in_variables}
-        lost = [value for value in among_objects if id(value) not in named] if are_all else []
+        lost = [value for value in among_objects[kinds.EXCEPTION] if id(value) not in named] if are_all else []
         kept = [*self._last_exceptions(), *self._lost_exceptions(lost)]
         seen: set[int] = set()
         values = [*self._outputs(), *self._locals(kept, meter, seen)]

@@ -19,6 +19,7 @@ from gputui.probe.objects.functions import FunctionFilter
 from gputui.probe.objects.kinds import (
     EXCEPTION,
     GENERATOR,
+    LOOKED_FOR,
     MAPPING,
     MODULE,
     OPTIMIZER,
@@ -227,7 +228,7 @@ class VariableSearch:
             if id(value) in seen:
                 self._come_again(value, kind, holder, trail)
                 continue
-            is_find = kind <= OPTIMIZER and (kind != GENERATOR or "[" not in named.name)
+            is_find = kind in LOOKED_FOR and (kind != GENERATOR or "[" not in named.name)
             size = 0 if is_find else size_of(value, kind)
             is_too_deep = not is_find and beyond >= 0 and not self._leads_deeper(value, size, holder, trail, beyond)
             if is_too_deep or (not is_find and self._is_resting(value, size)):
@@ -263,7 +264,7 @@ class VariableSearch:
     @staticmethod
     def _come_again(value: AnyObject, kind: int, holder: int, trail: Trail) -> None:
         if kind not in REMEMBERED:
-            trail.come_again(value, holder, is_find=kind <= OPTIMIZER)
+            trail.come_again(value, holder, is_find=kind in LOOKED_FOR)
 
     def _is_resting(self, value: AnyObject, size: int) -> bool:
         if self.is_thorough or self._are_new or not self._memory.led_to_nothing(value, size):

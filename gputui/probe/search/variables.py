@@ -14,6 +14,7 @@ from gputui.probe.objects.functions import closure_of
 from gputui.probe.objects.kinds import (
     FUNCTION,
     GENERATOR,
+    LEADING,
     MAPPING,
     OBJECT,
     OPAQUE,
@@ -223,7 +224,7 @@ class ContentReader:
         return [(f"[{plain.key_text(key)}]", value) for key, value in self._classifier.of_interest(items)]
 
     def _at_once(self, sample: list[Any]) -> int:
-        holds_others = any(kind > OPTIMIZER for kind in self._classifier.kinds_of(sample))
+        holds_others = not LEADING.isdisjoint(self._classifier.kinds_of(sample))
         return self._containers_at_once if holds_others else ELEMENTS_AT_ONCE
 
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import import_module
+from inspect import isfunction
+from pkgutil import walk_packages
 
 import pytest
 
+from gputui.explain import advice
 from gputui.explain.advice.program.batch import highest_of, size_of_batch
 from gputui.explain.advice.rules import RULES
 from gputui.explain.advice.situation import situation_of
@@ -539,6 +543,21 @@ OF_SERVERS = {"waits_for_blocks", "waits_for_seats"}
 
 def test_every_rule_has_cases():
     assert {rule.kind for rule in RULES} == {*RULE_CASES, *OF_SERVERS}
+
+
+def test_every_function_that_finds_something_is_a_rule():
+    """One without a row in `RULES` would never be asked."""
+    modules = [import_module(found.name) for found in walk_packages(advice.__path__, f"{advice.__name__}.")]
+    found = {
+        name
+        for module in modules
+        for name, function in vars(module).items()
+        if isfunction(function)
+        and function.__module__ == module.__name__
+        and not name.startswith("_")
+        and list(function.__annotations__.values()) == ["Situation", "Finding | None"]
+    }
+    assert found == {rule.kind for rule in RULES}
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.kind)

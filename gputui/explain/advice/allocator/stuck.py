@@ -20,7 +20,7 @@ from gputui.explain.owners.names import counted, listed, name_of
 from gputui.explain.owners.not_yet import waits_for_key, what_names
 from gputui.model.attached.analysis import Blocker, Finding, SegmentRelease
 from gputui.model.attached.target import Greeting
-from gputui.model.attached.tensors import Category
+from gputui.model.attached.tensors import STAYING, Category
 from gputui.model.weight import Weight
 from gputui.units import format_bytes, format_clock
 
@@ -37,19 +37,18 @@ GO = (
 )
 DROP = "Delete them, or move what you need to host memory (.cpu()); then empty_cache() can return the rest."
 REMEDIES = {
-    Category.PARAMETER: STAYS,
+    **dict.fromkeys(STAYING, STAYS),
     Category.GRADIENT: GO,
-    Category.OPTIMIZER_STATE: STAYS,
-    Category.BUFFER: STAYS,
     Category.ACTIVATION: "They are freed by their backward pass, or with the variable that keeps their graph;"
     " then empty_cache() can return the rest.",
     Category.KV_CACHE: "A cache lives as long as its request or the variable that keeps it; once it is deleted,"
     " empty_cache() can return the rest.",
+    Category.OTHER: DROP,
     Category.WORKSPACE: "A workspace lives as long as its thread and stream: there is nothing to delete.",
     Category.UNATTRIBUTED: "No variable leads to these blocks: C++ code or a library may hold them.",
     Category.NEWER: "These blocks are newer than the last look at the tensors; the next look may name them.",
 }
-"""What to do about a segment, by the category of its main blocker, else `DROP`; {setting}, {caution}: `expandable`."""
+"""What to do about a segment, by the category of its main blocker; {setting}, {caution}: `expandable`."""
 
 
 @dataclass
@@ -157,7 +156,7 @@ def split(situation: Situation) -> Finding | None:
 
 
 def _remedy(holders: list[_Holder], greeting: Greeting) -> str:
-    remedy = REMEDIES.get(holders[0].category, DROP) if holders else ""
+    remedy = REMEDIES[holders[0].category] if holders else ""
     return remedy.replace("{setting}", setting(greeting)).replace("{caution}", caution(greeting))
 
 

@@ -11,10 +11,11 @@ from gputui.explain.advice.thresholds import KEPT_SHARE, PART_BYTES
 from gputui.explain.owners.names import family
 from gputui.model.attached.analysis import Finding
 from gputui.model.attached.owners import root_of
-from gputui.model.attached.tensors import Category, Keeper, Storage
+from gputui.model.attached.tensors import WEIGHTS, Category, Keeper, Storage
 from gputui.model.weight import Weight
 from gputui.units import format_bytes
 
+OF_MODULES = (*WEIGHTS, Category.BUFFER)
 OF_VARIABLES = (Category.OTHER, Category.ACTIVATION)
 Shapes = Counter[tuple[int, ...]]
 
@@ -38,7 +39,7 @@ def second_model(situation: Situation) -> Finding | None:
         return None
     models: dict[str, list[Storage]] = defaultdict(list)
     for storage in layout.storages:
-        if storage.category in (Category.PARAMETER, Category.BUFFER) and storage.keeper is Keeper.NONE:
+        if storage.category in OF_MODULES and storage.keeper is Keeper.NONE:
             models[storage.owner.root].append(storage)
     trained = _trained(layout.storages)
     for name, storages in sorted(models.items(), key=lambda model: -_bytes(model[1])):
@@ -79,7 +80,7 @@ def weight_copy(situation: Situation) -> Finding | None:
     layout = situation.device.layout
     if layout is None:
         return None
-    models, buffers = _by_model(layout.storages, Category.PARAMETER), _by_model(layout.storages, Category.BUFFER)
+    models, buffers = _by_model(layout.storages, WEIGHTS), _by_model(layout.storages, (Category.BUFFER,))
     copies = _collections(layout.storages) if models else {}
     least_bytes = max(PART_BYTES, KEPT_SHARE * layout.statistics.allocated_bytes)
     for name, storages in sorted(copies.items(), key=lambda copy: -_bytes(copy[1])):
@@ -134,10 +135,10 @@ def _finding(
     )
 
 
-def _by_model(storages: Sequence[Storage], category: Category) -> dict[str, list[Storage]]:
+def _by_model(storages: Sequence[Storage], categories: Sequence[Category]) -> dict[str, list[Storage]]:
     models: dict[str, list[Storage]] = defaultdict(list)
     for storage in storages:
-        if storage.category is category and storage.keeper is Keeper.NONE:
+        if storage.category in categories and storage.keeper is Keeper.NONE:
             models[storage.owner.root].append(storage)
     return models
 
@@ -176,7 +177,7 @@ def _trained(storages: tuple[Storage, ...]) -> set[str]:
 
 
 def _of_parameters(storages: Sequence[Storage]) -> Shapes:
-    return _shapes([storage for storage in storages if storage.category is Category.PARAMETER])
+    return _shapes([storage for storage in storages if storage.category in WEIGHTS])
 
 
 def _bytes(storages: Sequence[Storage]) -> int:

@@ -13,7 +13,7 @@ from gputui.explain.owners.names import counted, exceptions_words, family
 from gputui.model.attached.analysis import Owner
 from gputui.model.attached.moment import DeviceLayout, DeviceMoment
 from gputui.model.attached.owners import NOBODY, OwnerKind, OwnerName
-from gputui.model.attached.tensors import CATEGORIES, OF_MODELS, Category, Container, Keeper
+from gputui.model.attached.tensors import CATEGORIES, OF_MODELS, STAYING, Category, Container, Keeper
 from gputui.model.reading import value_of
 from gputui.units import format_bytes
 
@@ -33,9 +33,9 @@ PLAIN = {
     Category.UNATTRIBUTED: "blocks without a known owner",
     Category.NEWER: "tensors newer than the last look",
 }
-_STAYING = (
+FIRST_TO_GO = (
     "activation", "newer", "unattributed", "line", "other", "kv_cache", "variable", "gradient", "workspace", "keeper",
-    "container", "optimizer", "optimizer_state", "buffer", "parameter",
+    "container", "optimizer", *(category.value for category in reversed(STAYING)),
 )  # fmt: skip
 """Kinds of holders, those that come and go first."""
 SO_FAR = "blocks not named yet"
@@ -80,7 +80,7 @@ class _Group:
     operations: Counter[str] = field(default_factory=Counter)
     own_bytes: int = 0
     members: set[str] = field(default_factory=set)
-    locals: Counter[str] = field(default_factory=Counter)
+    kept: Counter[str] = field(default_factory=Counter)
     exceptions: set[OwnerName] = field(default_factory=set)
     elements: set[str] = field(default_factory=set)
 
@@ -153,7 +153,7 @@ def _without(holders: Sequence[Holder], freed_bytes: int) -> list[Holder]:
 def _staying(holder: Holder) -> tuple[int, int]:
     """How long a holder's memory is likely to stay; of two alike, the larger one goes first."""
     kind = "container" if holder.elements else holder.key[0]
-    return _STAYING.index(kind) if kind in _STAYING else len(_STAYING), -holder.bytes
+    return FIRST_TO_GO.index(kind) if kind in FIRST_TO_GO else len(FIRST_TO_GO), -holder.bytes
 
 
 def variable_of(name: OwnerName, containers: Mapping[str, Container]) -> str:
@@ -244,21 +244,23 @@ def _describe(group: _Group, owner: Owner, size_bytes: int) -> None:
     else:
         group.own_bytes += size_bytes
     if owner.keeper is Keeper.CYCLE:
-        group.locals[owner.name] += size_bytes
+        group.kept[owner.name] += size_bytes
     elif owner.keeper not in (Keeper.NONE, Keeper.OPTIMIZER, *_NAMED_BY_OWNER):
-        group.locals[str(name.without_exception())] += size_bytes
-        group.exceptions.add(name)
+        group.kept[str(name.without_exception())] += size_bytes
+        if name.exception:
+            group.exceptions.add(name)
 
 
 def _holder(key: HolderKey, group: _Group, containers: Mapping[str, Container]) -> Holder:
     container = containers.get(group.name)
     name, graph = group.name, ""
     if name == CYCLES:
-        keeps, where = group.locals.most_common(1)[0][0], ""
+        keeps, where = group.kept.most_common(1)[0][0], ""
     elif key[0] == "keeper":
         name = exceptions_words(group.exceptions) or name
-        local = group.locals.most_common(1)[0][0]
-        keeps, where = f"keeps {local}" + (" and other locals" if len(group.locals) > 1 else ""), ""
+        local = group.kept.most_common(1)[0][0]
+        others = " and other locals" if group.exceptions else " and others"
+        keeps, where = f"keeps {local}{others if len(group.kept) > 1 else ''}", ""
     else:
         graph = _graph(group, container) if key[0] == "variable" and group.operations else ""
         counts = [counted(container.elements, "element")] if container and key[0] == "variable" else []

@@ -14,7 +14,7 @@ from gputui.explain.owners.names import counted, exceptions_words, family, liste
 from gputui.model.attached.analysis import Blocker, Finding
 from gputui.model.attached.owners import OwnerName
 from gputui.model.attached.target import CycleMaker
-from gputui.model.attached.tensors import Category, Keeper
+from gputui.model.attached.tensors import WEIGHTS, Keeper
 from gputui.model.weight import Weight
 from gputui.units import format_bytes
 
@@ -121,9 +121,9 @@ def kept_by_optimizer(situation: Situation) -> Finding | None:
     new = {
         (storage.shape, storage.dtype)
         for storage in layout.storages
-        if storage.category is Category.PARAMETER and not storage.keeper.value
+        if storage.category in WEIGHTS and not storage.keeper.value
     }
-    old = [blocker.owner for blocker in blockers if blocker.owner.category is Category.PARAMETER]
+    old = [blocker.owner for blocker in blockers if blocker.owner.category in WEIGHTS]
     if not old or not all((owner.shape, owner.dtype) in new for owner in old):
         return None  # parameters of modules that were not found
     names = dict.fromkeys(owner.name.state.optimizer or owner.name for owner in old)

@@ -1,4 +1,4 @@
-"""Habits of training loops that cost memory: kept gradients, graphs without a backward pass, states in 32 bits."""
+"""Habits that cost memory or time: kept gradients, graphs without a backward pass, states in 32 bits, one worker."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from collections.abc import Collection, Sequence
 from itertools import dropwhile
 from math import prod
 
-from gputui.explain.advice.situation import STANDS_STILL, Seen, Situation, category_bytes, saved_bytes
+from gputui.explain.advice.situation import (
+    STANDS_STILL,
+    Seen,
+    Situation,
+    addresses_of,
+    category_bytes,
+    is_moving,
+    saved_bytes,
+)
 from gputui.explain.advice.thresholds import (
     BUSY_CPU_PERCENT,
     FORWARD_BYTES,
@@ -42,7 +50,7 @@ def kept_gradients(situation: Situation) -> Finding | None:
     if least < PART_BYTES:
         return None
     forwards = [look for look in looks if saved_bytes(look.layout) >= FORWARD_BYTES]
-    if len(forwards) < FORWARD_LOOKS or not _is_moving(forwards):
+    if len(forwards) < FORWARD_LOOKS or not is_moving(forwards):
         return None
     layout = max(forwards, key=lambda look: category_bytes(look.layout, Category.ACTIVATION)).layout
     if least < GRADIENT_SHARE * layout.statistics.allocated_bytes:
@@ -62,7 +70,7 @@ def kept_gradients(situation: Situation) -> Finding | None:
         " accumulated over several batches.",
         bytes=least,
         screen="tensors",
-        addresses=_addresses(layout, Category.GRADIENT),
+        addresses=addresses_of(layout, Category.GRADIENT),
     )
 
 
@@ -87,14 +95,14 @@ def _left_gradients(situation: Situation) -> Finding | None:
         remedy=f"To free them: {' and '.join(f'{root}.zero_grad(set_to_none=True)' for root in roots[:2])}.",
         bytes=left,
         screen="tensors",
-        addresses=_addresses(layout, Category.GRADIENT),
+        addresses=addresses_of(layout, Category.GRADIENT),
     )
 
 
 def unused_graph(situation: Situation) -> Finding | None:
     """Activations saved for backward in a program that runs no backward pass: evaluation without `no_grad`."""
     looks = situation.looks
-    if len(looks) < HABIT_LOOKS or looks[-1].time - looks[0].time < UNUSED_GRAPH_SPAN_S or not _is_moving(looks):
+    if len(looks) < HABIT_LOOKS or looks[-1].time - looks[0].time < UNUSED_GRAPH_SPAN_S or not is_moving(looks):
         return None
     trained = (Category.GRADIENT, Category.OPTIMIZER_STATE)
     if any(category_bytes(look.layout, kind) for look in looks for kind in trained):
@@ -115,7 +123,7 @@ def unused_graph(situation: Situation) -> Finding | None:
         " records the graph.",
         bytes=saved,
         screen="tensors",
-        addresses=_addresses(most.layout, Category.ACTIVATION),
+        addresses=addresses_of(most.layout, Category.ACTIVATION),
     )
 
 
@@ -144,7 +152,7 @@ def optimizer_states(situation: Situation) -> Finding | None:
         remedy=_alternatives(total, situation.moment.greeting.world_size or 1),
         bytes=total,
         screen="tensors",
-        addresses=_addresses(layout, Category.OPTIMIZER_STATE),
+        addresses=addresses_of(layout, Category.OPTIMIZER_STATE),
     )
 
 
@@ -172,21 +180,10 @@ def one_worker(situation: Situation) -> Finding | None:
     )
 
 
-def _is_moving(looks: Sequence[Seen]) -> bool:
-    """Whether the program allocated or freed anything between the looks."""
-    return looks[-1].layout.statistics.generation != looks[0].layout.statistics.generation
-
-
 def _since_there_were(category: Category, looks: Sequence[Seen]) -> Sequence[Seen]:
     """The looks since there has been as much of a category as now: the first step has to allocate it."""
     now = category_bytes(looks[-1].layout, category) if looks else 0
     return tuple(dropwhile(lambda look: category_bytes(look.layout, category) < now, looks))
-
-
-def _addresses(layout: DeviceLayout, category: Category) -> tuple[int, ...]:
-    """The blocks of a category, the largest first."""
-    members = [blocker.block for blocker in layout.blockers if blocker.owner.category is category]
-    return tuple(block.address for block in sorted(members, key=lambda block: -block.size_bytes))
 
 
 def _states(layout: DeviceLayout) -> tuple[Counter[str], Counter[str]]:

@@ -54,7 +54,7 @@ class Allocator:
             block = self._more(pool, stream, size, segment)
             if block is None:
                 return None
-        return self._hand_out(block, size)
+        return self._split_and_allocate(block, size)
 
     def free(self, block: Block) -> None:
         """Free a block that no other stream uses."""
@@ -175,7 +175,7 @@ class Allocator:
         self.reserve(segment)
         return Block(self.addresses.take(segment), segment, stream, pool, None, self.next_segment())
 
-    def _hand_out(self, block: Block, size: int) -> Block:
+    def _split_and_allocate(self, block: Block, size: int) -> Block:
         """Split a block where PyTorch does, and mark the first part allocated."""
         rest = block.size - size
         pool = block.pool

@@ -15,7 +15,7 @@ from gputui.explain.step.step import Step
 from gputui.explain.step.timeline import BEFORE
 from gputui.explain.whatif.trace.operations import FOREVER, Kind, Operations, lifetimes
 from gputui.model.attached.allocator import CallSite
-from gputui.model.attached.tensors import Category
+from gputui.model.attached.tensors import WEIGHTS, Category
 from gputui.model.attached.trace import Rehearsal
 
 AUTOCAST_BYTES = 1 << 20
@@ -167,7 +167,7 @@ def _states(step: Step, operations: Operations, blocks_of: Sequence[int]) -> tup
     parameters = {
         str(owner.name): operations.addresses[number]
         for number, owner in enumerate(owners)
-        if owner is not None and owner.category is Category.PARAMETER
+        if owner is not None and owner.category in WEIGHTS
     }
     made: list[tuple[int, str, int]] = []
     for number, owner in enumerate(owners):
@@ -183,7 +183,7 @@ _ELEMENT_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 def _element_bytes(step: Step, operations: Operations, blocks_of: Sequence[int]) -> bytes:
     """As the look says; what it does not know is as the parameters are, unless autocast made smaller copies of them."""
     owners = [step.naming.owners.get(block) for block in blocks_of]
-    is_own = [owner is not None and owner.category is Category.PARAMETER for owner in owners]
+    is_own = [owner is not None and owner.category in WEIGHTS for owner in owners]
     own = {number: owner.dtype for number, owner in enumerate(owners) if owner is not None and is_own[number]}
     sizes = operations.sizes_bytes
     there = set(sizes)

@@ -50,7 +50,9 @@ OTHERS = {
     key: CellKind(key, facts.letter, facts.words, facts.short, is_live=key == "rounding")
     for key, facts in STATES.items()
 }
-ROUNDING, PENDING, STUCK, PRIVATE, RELEASABLE = OTHERS.values()
+ROUNDING, PENDING, STUCK, PRIVATE, RELEASABLE = map(
+    OTHERS.__getitem__, ("rounding", "pending", "stuck", "private", "releasable")
+)
 
 SMALL_BLOCKER = "!"
 """Stands in a cell that is mostly free but holds a live block that no cell shows."""
