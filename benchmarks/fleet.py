@@ -29,6 +29,7 @@ from gputui.sources.prometheus.machine import FleetMachine
 from gputui.sources.prometheus.reader import Reader
 from gputui.sources.prometheus.suspicions import SUSPICIONS, about_finding
 from gputui.ui.app import GputuiApp
+from gputui.ui.backend.terminal_app import spare_collections
 from gputui.ui.screens.fleet.screen import FleetScreen
 from tests.export.prometheus import Prometheus
 from tests.fleet.backfilled import GIB, HOUR_S, Gpu, Series, always, holding, lines
@@ -133,6 +134,7 @@ async def keys(url: str, count: int) -> None:
     app = GputuiApp(Settings(), machine, lambda: machine)
     app.install_screen(FleetScreen(), "fleet")
     app.first_screen = "fleet"
+    spare_collections()  # as in a terminal
     async with app.run_test(size=(120, 40)) as pilot:
         while not (app.snapshot.fleet and app.snapshot.fleet.time):
             await pilot.pause(0.1)
