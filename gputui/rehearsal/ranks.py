@@ -49,11 +49,21 @@ class Job:
         """As send_object_list."""
         self.sent.append(pickle.dumps(list(objects)))
 
-    def receive_objects(self, into: list[Any], *_: Any, **__: Any) -> None:
+    def receive_objects(self, into: list[Any], src: int | None = None, *_: Any, **__: Any) -> None:
         """As recv_object_list."""
+        if src is not None and src > dist.get_rank() and self.sent:
+            into[:] = [_gradients_of(pickle.loads(self.sent[-1])[0])]
+            return
         if not self._received:
             raise UnsupportedError("recv_object_list", "what the stage before sends is known with --mesh pp=N alone")
         into[:] = pickle.loads(self._received.popleft())  # the rank before was rehearsed here
+
+
+def _gradients_of(sent: Any) -> Any:
+    """What the next stage of a pipeline answers: the gradients of what it was sent (since PyTorch 2.13)."""
+    from torch.distributed.pipelining import _utils
+
+    return _utils._StageBackwardMeta(_utils._derive_grad_metas(sent.forward_metas))  # type: ignore[attr-defined]
 
 
 def answers_for_ranks(job: Job) -> Iterator[Any]:
@@ -82,6 +92,11 @@ def answers_for_ranks(job: Job) -> Iterator[Any]:
             from torch.distributed.tensor import experimental
 
             yield experimental, "context_parallel", _context_parallel
+        with contextlib.suppress(ImportError):  # before 2.5
+            from torch.distributed.pipelining.schedules import _PipelineSchedule
+
+            if hasattr(_PipelineSchedule, "_warmup_p2p"):
+                yield _PipelineSchedule, "_warmup_p2p", _agree_on_shapes
 
 
 def arguments_of_mesh(function: Callable[..., Any], mesh: Mapping[str, int]) -> dict[str, Any]:
@@ -136,6 +151,7 @@ def _joining(join: Callable[..., None]) -> Callable[..., None]:
 
     def init_process_group(backend: Any = None, *args: Any, **options: Any) -> None:
         from torch._subclasses import fake_tensor
+        from torch.distributed._functional_collectives import AsyncCollectiveTensor
         from torch.distributed.tensor import DTensor
         from torch.testing._internal.distributed.fake_pg import FakeStore
 
@@ -143,6 +159,10 @@ def _joining(join: Callable[..., None]) -> Callable[..., None]:
             if hasattr(fake_tensor, name):
                 setattr(fake_tensor, name, lambda *_: None)
         DTensor.device = property(lambda tensor: tensor._local_tensor.device)  # type: ignore[assignment, misc]
+        AsyncCollectiveTensor.device = property(lambda tensor: tensor.elem.device)  # type: ignore[assignment, misc]
+        make = torch.Tensor._make_wrapper_subclass  # type: ignore[attr-defined]
+        wrappers = frozenset((DTensor, AsyncCollectiveTensor))
+        torch.Tensor._make_wrapper_subclass = _on_no_gpu(make, wrappers)  # type: ignore[attr-defined, method-assign]
         if backend == FAKE:
             join(backend, *args, **options)
         elif "WORLD_SIZE" not in os.environ:
@@ -152,6 +172,24 @@ def _joining(join: Callable[..., None]) -> Callable[..., None]:
             join(FAKE, rank=rank, world_size=world_size, store=FakeStore())
 
     return init_process_group
+
+
+def _on_no_gpu(make: Callable[..., Any], wrappers: frozenset[type]) -> Callable[..., Any]:
+    """These are made on the device of what they wrap, and autograd (of 2.8) then asks the GPU for its stream."""
+
+    def made(cls: type, *args: Any, **options: Any) -> Any:
+        return make(cls, *args, **({**options, "device": "meta"} if cls in wrappers else options))
+
+    return made
+
+
+def _agree_on_shapes(_schedule: Any, stages: Sequence[Any], has_backward: bool, _p2p_done: bool) -> None:
+    """Stages tell each other their shapes, but those that were told them: PyTorch 2.13 asks all of them which it is."""
+    from torch.distributed.pipelining.stage import InferenceMode  # type: ignore[attr-defined]
+
+    for stage in stages:
+        is_told = not InferenceMode.needs_dynamic(stage._user_meta, has_backward)
+        stage._inference_mode = InferenceMode.STATIC if is_told else InferenceMode.DYNAMIC
 
 
 def _of_the_same_kind(new_group: Callable[..., Any]) -> Callable[..., Any]:
