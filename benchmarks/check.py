@@ -45,6 +45,8 @@ class Case:
     script: str
     arguments: tuple[str, ...] = ()
     ranks: int = 1
+    rank: int = 0
+    """The one that is rehearsed and, where not all are, run."""
     is_joined: bool = False
     """Whether all ranks are really run."""
 
@@ -72,12 +74,12 @@ CASES = {
     **{f"DistributedDataParallel, {ranks} ranks": Case("ddp", ranks=ranks, is_joined=True) for ranks in (2, 4, 8)},
     **{f"FSDP2, mixed precision, {ranks} ranks": Case("fsdp2", ranks=ranks) for ranks in (2, 4, 8)},
     **{f"tensor parallel (DTensor), {ranks} ranks": Case("tensor_parallel", ranks=ranks) for ranks in (2, 4, 8)},
-    "first stage of a pipeline of 2": Case("pipeline", ranks=2),
+    **{f"stage {rank + 1} of a pipeline of 2": Case("pipeline", ranks=2, rank=rank) for rank in (0, 1)},
 }
 
 
 def measured(python: str, case: Case, folder: Path) -> dict[str, int]:
-    """The peaks of a real run; of rank 0, where there are several."""
+    """The peaks of a real run of the rank."""
     variables = {**os.environ, **fake_cuda(python, folder, gpus=case.ranks), "FAKEGPU_CUBLAS_HANDLES": "1"}
     variables |= {"GPUTUI_MEASURED": str(folder / "peaks"), "HF_HUB_OFFLINE": "1"}
     command = ["setpriv", "--pdeathsig", "KILL", python, "-W", "ignore", str(MEASURED), *case.words]
@@ -103,11 +105,11 @@ def _ranks(case: Case, folder: Path) -> Iterator[tuple[dict[str, str], int]]:
     """For each process that runs its variables, and a file for what it writes."""
     port = free_port()
     with (folder / "output").open("a") as log:
-        for rank in range(case.ranks if case.is_joined else 1):
+        for rank in range(case.ranks) if case.is_joined else (case.rank,):
             own = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(case.ranks)} if case.ranks > 1 else {}
             if case.is_joined:
                 own |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "FAKEGPU_KEPT_COPIES": "1"}
-            if rank:
+            if rank != case.rank:
                 own["GPUTUI_MEASURED"] = str(folder / f"peaks of {rank}")
             yield own, log.fileno()
 
@@ -115,7 +117,8 @@ def _ranks(case: Case, folder: Path) -> Iterator[tuple[dict[str, str], int]]:
 def rehearsed(python: str, case: Case, folder: Path) -> dict[str, int]:
     """The peaks that gputui tells."""
     words = ["--json", "--within", f"{WITHIN_S - GRACE_S:.0f}s", "--device", "H100", "--python", python]
-    words += [*(["--world-size", str(case.ranks)] if case.ranks > 1 else []), "--run", *case.words]
+    words += ["--world-size", str(case.ranks), "--rank", str(case.rank)] if case.ranks > 1 else []
+    words += ["--run", *case.words]
     told = subprocess.run(
         [sys.executable, "-m", "gputui", "check", *words],
         env={**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(REPOSITORY)},

@@ -7,14 +7,18 @@ REPORT is a file for the answer. What the user's code prints goes to standard er
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import importlib
 import importlib.util
 import json
 import os
+import signal
 import sys
 from typing import Any
 
 STEPS = 2
+PR_SET_PDEATHSIG = 1
 RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT")
 
 
@@ -71,6 +75,8 @@ def _load_package() -> Any:
 
 def main() -> int:
     """Run the steps; the report is JSON, with "problem" in place of the rest where they could not be run."""
+    with contextlib.suppress(AttributeError):  # not on Linux
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # a gputui that is killed leaves nothing running
     request, path = json.loads(sys.argv[1]), sys.argv[2]
     output = Output(sys.stderr)
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +19,9 @@ from gputui.rehearsal.run import Output
 from gputui.sources.rehearsal import Surroundings, rehearsal_of, rehearse_program
 from tests import torches
 from tests.check.conftest import PROGRAMS
+from tests.hanging import wait_until
 from tests.scale import sized
+from tests.torches import REPOSITORY
 
 LOOP = str(PROGRAMS / "loop.py")
 WEIGHTS = 4000 * 512 + 2 * (512 * 512 + 512) + 512 * 4000 + 4000
@@ -100,6 +105,19 @@ def test_a_script_without_an_end_is_given_up(tmp_path):
     script.write_text("while True:\n    pass\n")
     with pytest.raises(GputuiError, match=r"took no third step of an optimizer of PyTorch's within 1 s\. Give it more"):
         rehearse_program([str(script)], Surroundings(sys.executable, within_s=1.0))
+
+
+def test_a_gputui_that_is_killed_leaves_no_program_behind(torch_path, tmp_path):
+    (tmp_path / "endless.py").write_text(
+        "import os\nprint(os.getpid(), file=open('pid', 'w'), flush=True)\nwhile True:\n    pass\n"
+    )
+    command = [sys.executable, "-m", "gputui", "check", "--python", torch_path, "--run", "endless.py"]
+    with subprocess.Popen(command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(REPOSITORY)}) as gputui:
+        told = tmp_path / "pid"
+        wait_until(lambda: told.exists() and told.read_text().endswith("\n"))
+        gputui.kill()
+    pid = told.read_text().strip()
+    wait_until(lambda: not Path(f"/proc/{pid}").exists())
 
 
 def test_what_is_not_computed_of_a_rank_is_a_sentence(forked, torch_path, capsys):

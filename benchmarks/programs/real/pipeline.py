@@ -9,7 +9,7 @@ from steps import without_cudnn
 from torch import nn
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
-WIDTH, LAYERS, MICROBATCHES = 1024, 4, 4
+WIDTH, LAYERS, BATCH, MICROBATCHES = 1024, 4, 16, 4
 
 
 def main() -> None:
@@ -19,11 +19,13 @@ def main() -> None:
     torch.cuda.set_device(local_rank)
     layers = [nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH)) for _ in range(LAYERS)]
     module = nn.Sequential(*layers).to("cuda")
-    stage = PipelineStage(module, rank, dist.get_world_size(), torch.device("cuda", local_rank))
+    part = torch.empty(BATCH // MICROBATCHES, 128, WIDTH, device="meta", requires_grad=True)  # no other rank need run
+    device = torch.device("cuda", local_rank)
+    stage = PipelineStage(module, rank, dist.get_world_size(), device, input_args=part, output_args=part)
     schedule = Schedule1F1B(stage, MICROBATCHES, loss_fn=nn.functional.mse_loss)
     optimizer = torch.optim.AdamW(module.parameters(), lr=1e-4)
     for step in itertools.count():
-        batch = torch.randn(16, 128, WIDTH, device="cuda")
+        batch = torch.randn(BATCH, 128, WIDTH, device="cuda")
         losses: list[torch.Tensor] = []
         if rank == 0:
             schedule.step(batch)
