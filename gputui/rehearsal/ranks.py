@@ -51,8 +51,9 @@ class Job:
 
     def receive_objects(self, into: list[Any], src: int | None = None, *_: Any, **__: Any) -> None:
         """As recv_object_list."""
-        if src is not None and src > dist.get_rank() and self.sent:
-            into[:] = [_gradients_of(pickle.loads(self.sent[-1])[0])]
+        sent = pickle.loads(self.sent[-1])[0] if self.sent else None
+        if src is not None and src > dist.get_rank() and hasattr(sent, "forward_metas"):
+            into[:] = [_gradients_of(sent)]
             return
         if not self._received:
             raise UnsupportedError("recv_object_list", "what the stage before sends is known with --mesh pp=N alone")
