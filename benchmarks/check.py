@@ -63,7 +63,6 @@ class Case:
 CASES = {
     "plain loop (kept_losses)": Case("kept_losses"),
     "in a thread (training_thread)": Case("training_thread"),
-    "generation, 16 texts, 64 new tokens each": Case("generation", ("1", "64")),
     "Llama 7B in bf16, made on meta": Case("llama"),
     "LoRA (peft)": Case("lora"),
     "UNet with EMA (diffusers)": Case("unet"),

@@ -1,4 +1,4 @@
-"""The results of operations without data: the sizes of a result are remembered, as the layers of a model are alike."""
+"""The results of operations without data: the sizes of results are remembered, as the layers of a model are alike."""
 
 from __future__ import annotations
 
@@ -39,25 +39,29 @@ class KnownResults:
     def __init__(self, run: Callable[[Any, Any, Any], Any]) -> None:
         self._run = run
         self._is_new: dict[Any, bool] = {}
-        """Whether all that an operation returns is one new tensor."""
-        self._known: dict[Any, tuple[Any, Any, torch.dtype]] = {}
-        """Size, strides and type of the result, by the operation and what is known of its arguments."""
+        """Whether all that an operation returns is new tensors."""
+        self._known: dict[Any, tuple[bool, list[tuple[Any, Any, torch.dtype]]]] = {}
+        """Whether it is one, and size, strides and type of each, by the operation and what its arguments are like."""
 
     def of(self, func: Any, args: Any, kwargs: Any) -> Any:
         """The result of an operation; one like an earlier one's is made by its size."""
         key = self._key(func, args, kwargs)
         known = None if key is None else self._known.get(key)
         if known is not None:
-            size, strides, dtype = known
-            return torch.empty_strided(size, strides, dtype=dtype, device=META)
+            is_one, described = known
+            made = [torch.empty_strided(size, strides, dtype=dtype, device=META) for size, strides, dtype in described]
+            return made[0] if is_one else tuple(made)
         result = self._run(func, args, kwargs)
-        if key is not None and type(result) is torch.Tensor and _is_new(result, leaves((args, kwargs))):
-            self._known[key] = result.shape, result.stride(), result.dtype
+        if key is not None:
+            results = (result,) if type(result) is torch.Tensor else result
+            if type(results) is tuple and _are_new(results, leaves((args, kwargs))):
+                described = [(each.shape, each.stride(), each.dtype) for each in results]
+                self._known[key] = type(result) is torch.Tensor, described
         return result
 
     def _key(self, func: Any, args: Any, kwargs: Any) -> Any:
         """None where something beside sizes and types may count."""
-        if not self._returns_one_new(func):
+        if not self._returns_new(func):
             return None
         described: list[Any] = [func, *kwargs]
         for value in leaves((args, kwargs)):
@@ -71,21 +75,27 @@ class KnownResults:
                 return None
         return tuple(described)
 
-    def _returns_one_new(self, func: Any) -> bool:
+    def _returns_new(self, func: Any) -> bool:
         if func not in self._is_new:
             schema = func._schema
-            is_one = len(schema.returns) == 1 and str(schema.returns[0].type) == "Tensor"
+            are_tensors = bool(schema.returns) and all(str(each.type) == "Tensor" for each in schema.returns)
             named = (*schema.arguments, *schema.returns)
-            self._is_new[func] = is_one and all(each.alias_info is None for each in named)
+            self._is_new[func] = are_tensors and all(each.alias_info is None for each in named)
         return self._is_new[func]
 
 
-def _is_new(result: torch.Tensor, arguments: list[Any]) -> bool:
-    """Whether it has memory of its own, and no more than its size says; `_unsafe_view` has its argument's."""
-    if result.layout is not torch.strided:
+def _are_new(results: tuple[Any, ...], arguments: list[Any]) -> bool:
+    """Whether each has memory of its own, and no more than its size says; `_unsafe_view` has its argument's."""
+    if not all(type(each) is torch.Tensor and each.layout is torch.strided and each.is_meta for each in results):
         return False
-    storage = result.untyped_storage()
-    others = (value.untyped_storage() for value in arguments if isinstance(value, torch.Tensor))
-    like = torch.empty_strided(result.shape, result.stride(), dtype=result.dtype, device=META)
-    is_own = all(other._cdata != storage._cdata for other in others)
-    return is_own and storage.nbytes() == like.untyped_storage().nbytes()
+    tensors = [*results, *(value for value in arguments if isinstance(value, torch.Tensor))]
+    storages = [tensor.untyped_storage()._cdata for tensor in tensors]
+    return all(
+        storages.count(each.untyped_storage()._cdata) == 1
+        and each.untyped_storage().nbytes() == _like(each).untyped_storage().nbytes()
+        for each in results
+    )
+
+
+def _like(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=META)
