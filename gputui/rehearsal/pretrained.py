@@ -1,48 +1,49 @@
-"""Models of transformers whose weights need not be here: made from their configuration."""
+"""What transformers does otherwise: models are made from their configuration, and texts get all the tokens they may."""
 
 from __future__ import annotations
 
 import importlib.abc
 import importlib.util
 import os
-import sys
+import threading
 from typing import Any, Callable
 
 import torch
 
 from .tensors import HOST, META, DeviceTensor
 
-MODULE = "transformers.modeling_utils"
+MODELS, GENERATION = "transformers.modeling_utils", "transformers.generation.utils"
 READ_ANYWAY = ("state_dict", "quantization_config", "gguf_file", "output_loading_info")
 """Arguments with which what is loaded is not what the configuration says."""
 
 
 class WithoutWeights(importlib.abc.MetaPathFinder):
-    """Has `from_pretrained` make its tensors from the configuration, from when the program imports transformers on.
-
-    `made` are the names of the models.
-    """
+    """Changes transformers when the program imports it. `made` are the names of the models made from configurations."""
 
     def __init__(self) -> None:
         self.made: list[str] = []
+        os.environ["HF_DEACTIVATE_ASYNC_LOAD"] = "1"  # else the order of the tensors is another each time
+        self._changes = {MODELS: self._make_models, GENERATION: _end_at_the_length}
 
     def find_spec(self, fullname: str, _path: Any = None, _target: Any = None) -> Any:
         """As Python's own finders; the module is changed once it has run."""
-        if fullname != MODULE:
+        change = self._changes.pop(fullname, None)
+        if change is None:
             return None
-        sys.meta_path.remove(self)
-        os.environ["HF_DEACTIVATE_ASYNC_LOAD"] = "1"  # else the order of the tensors is another each time
         spec = importlib.util.find_spec(fullname)
         if spec is not None and spec.loader is not None:
             run = spec.loader.exec_module
 
             def exec_module(module: Any) -> None:
                 run(module)
-                kind = module.PreTrainedModel
-                kind.from_pretrained = classmethod(self._loading(kind.from_pretrained.__func__))
+                change(module)
 
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
+
+    def _make_models(self, module: Any) -> None:
+        kind = module.PreTrainedModel
+        kind.from_pretrained = classmethod(self._loading(kind.from_pretrained.__func__))
 
     def _loading(self, load: Callable[..., Any]) -> Callable[..., Any]:
         def from_pretrained(cls: Any, name: Any, *args: Any, config: Any = None, **options: Any) -> Any:
@@ -56,6 +57,24 @@ class WithoutWeights(importlib.abc.MetaPathFinder):
             return load(cls, None, config=config, state_dict=_weights(cls, config), **options)
 
         return from_pretrained
+
+
+def _end_at_the_length(module: Any) -> None:
+    """Whether a text ends before, values would say: it does not, and is as long as it may be."""
+    mixin, criterion, here = module.GenerationMixin, module.MaxLengthCriteria, threading.local()
+    is_long = criterion.__call__
+
+    def noted(self: Any, tokens: Any, *args: Any, **options: Any) -> Any:
+        here.is_long = tokens.shape[1] >= self.max_length
+        return is_long(self, tokens, *args, **options)
+
+    def goes_on(*_: Any, **__: Any) -> bool:
+        is_over = getattr(here, "is_long", False)
+        here.is_long = False
+        return not is_over
+
+    criterion.__call__ = noted
+    mixin._has_unfinished_sequences = goes_on
 
 
 def _weights(cls: Any, config: Any) -> dict[str, Any]:

@@ -86,6 +86,21 @@ def test_a_model_needs_its_configuration_but_not_its_weights(forked, cuda_path, 
     assert f"The weights of {tmp_path} were not read: its tensors are as its configuration says." in captured.err
 
 
+@pytest.mark.packages("transformers")
+def test_generated_texts_are_as_long_as_they_may_be(cuda_path, tmp_path):
+    command = [sys.executable, "-m", "gputui", "check", "--python", cuda_path, "--run", str(PROGRAMS / "generating.py")]
+    run = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "1 beams: 12 tokens" in run.stderr
+    assert "2 beams: " in run.stderr  # values say how much of them is kept
+
+
 ENDINGS = {
     "exit": f"{LOOP} ended with exit status 3 before its first step. What it wrote is above.",
     "network": f"{LOOP} needs something from the network, which did not answer: URLError",
