@@ -1,4 +1,4 @@
-"""Two texts of 12 tokens by a small model, with and without beams. Without data, no value says whether one ends before."""
+"""Two texts of 12 tokens by a small model, with and without beams: no value says whether one ends before."""
 
 import sys
 
