@@ -31,6 +31,11 @@ def test_what_holds_the_peak_adds_up_to_what_is_allocated(rehearsals):
     assert by_category["optimizer_state"] == pytest.approx(2 * parameters, rel=0.01)
 
 
+def test_what_nccl_takes_beside_it_is_said_of_a_job_of_several_ranks(rehearsals):
+    assert "NCCL's own memory is not in these figures" in of(rehearsals, "whole", world_size=8).peak.doubts[-1]
+    assert not any("NCCL" in doubt for doubt in of(rehearsals, "whole").peak.doubts)
+
+
 def columns(rehearsals):
     rehearsal = rehearsals["checkpointed"]
     return rehearsal.sizes_bytes, rehearsal.categories

@@ -12,6 +12,12 @@ from gputui.explain.check.target import Target
 from gputui.explain.whatif.cases import AS_WRITTEN
 from gputui.model.attached.trace import Rehearsal
 
+BESIDE_NCCL = (
+    "NCCL's own memory is not in these figures: 0.5 to 1.6 GiB for each communicator that moves data, by what others"
+    " have measured, and more for all-to-all."
+)
+"""github.com/NVIDIA/nccl, issues 964, 864 and 1685."""
+
 
 @dataclass(frozen=True, slots=True)
 class Checked:
@@ -60,6 +66,8 @@ def checked(
     """The answer about a target, with a plan in which `tried` come last. Raises UsageError for unknown settings."""
     recorded = recorded_under(rehearsal, target.settings)
     peak = peak_of(rehearsal, recorded, target.budget_bytes)
+    if target.world_size > 1:
+        peak = replace(peak, doubts=(*peak.doubts, BESIDE_NCCL))
     baseline = baselines.get(target.name)
     plan: list[Option] = []
     if with_plan and target.budget_bytes is not None:
