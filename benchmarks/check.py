@@ -72,6 +72,7 @@ CASES = {
     "Lightning": Case("lightning_fit"),
     **{f"DistributedDataParallel, {ranks} ranks": Case("ddp", ranks=ranks, is_joined=True) for ranks in (2, 4, 8)},
     **{f"FSDP2, mixed precision, {ranks} ranks": Case("fsdp2", ranks=ranks) for ranks in (2, 4, 8)},
+    **{f"FSDP2, 4 ranks, {what}": Case("fsdp2", (what,), ranks=4) for what in ("kept", "offloaded")},
     **{f"tensor parallel (DTensor), {ranks} ranks": Case("tensor_parallel", ranks=ranks) for ranks in (2, 4, 8)},
     **{f"stage {rank + 1} of a pipeline of 2": Case("pipeline", ranks=2, rank=rank) for rank in (0, 1)},
 }

@@ -1,14 +1,19 @@
-"""A transformer of 8 blocks, sharded by FSDP2: one rank of 8, or as the environment says, whose group moves nothing."""
+"""A transformer of 8 blocks, sharded by FSDP2: one rank of 8, or as the environment says, whose group moves nothing.
+
+Its argument: "kept", where gathered parameters stay until the backward pass; or "offloaded", where shards are in host
+memory.
+"""
 
 import itertools
 import os
+import sys
 
 import torch
 import torch.distributed as dist
 from steps import update, without_cudnn
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, fully_shard
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 RANKS = int(os.environ.get("WORLD_SIZE", "8"))
@@ -34,11 +39,15 @@ class Transformer(nn.Module):
 
 def sharded_model() -> Transformer:
     mesh = init_device_mesh("cuda", (RANKS,))
-    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    options = {"mp_policy": MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)}
+    if "kept" in sys.argv:
+        options["reshard_after_forward"] = False
+    elif "offloaded" in sys.argv:
+        options["offload_policy"] = CPUOffloadPolicy()
     model = Transformer()
     for block in model.blocks:
-        fully_shard(block, mesh=mesh, mp_policy=policy)
-    fully_shard(model, mesh=mesh, mp_policy=policy)
+        fully_shard(block, mesh=mesh, **options)
+    fully_shard(model, mesh=mesh, **options)
     return model
 
 
