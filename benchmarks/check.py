@@ -63,6 +63,7 @@ class Case:
 CASES = {
     "plain loop (kept_losses)": Case("kept_losses"),
     "in a thread (training_thread)": Case("training_thread"),
+    "generation, 16 texts of 640 tokens": Case("generation", ("1",)),
     "Llama 7B in bf16, made on meta": Case("llama"),
     "LoRA (peft)": Case("lora"),
     "UNet with EMA (diffusers)": Case("unet"),
