@@ -9,6 +9,7 @@ import os
 import pickle
 import weakref
 from collections import deque
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
@@ -151,19 +152,9 @@ def _joining(join: Callable[..., None]) -> Callable[..., None]:
     """As init_process_group, of a process group that moves nothing."""
 
     def init_process_group(backend: Any = None, *args: Any, **options: Any) -> None:
-        from torch._subclasses import fake_tensor
-        from torch.distributed._functional_collectives import AsyncCollectiveTensor
-        from torch.distributed.tensor import DTensor
         from torch.testing._internal.distributed.fake_pg import FakeStore
 
-        for name in ("init_gpu_context", "init_cuda_context"):  # DTensor asks for sizes by fake tensors on the GPU
-            if hasattr(fake_tensor, name):
-                setattr(fake_tensor, name, lambda *_: None)
-        DTensor.device = property(lambda tensor: tensor._local_tensor.device)  # type: ignore[assignment, misc]
-        AsyncCollectiveTensor.device = property(lambda tensor: tensor.elem.device)  # type: ignore[assignment, misc]
-        make = torch.Tensor._make_wrapper_subclass  # type: ignore[attr-defined]
-        wrappers = frozenset((DTensor, AsyncCollectiveTensor))
-        torch.Tensor._make_wrapper_subclass = _on_no_gpu(make, wrappers)  # type: ignore[attr-defined, method-assign]
+        _change_wrappers()
         if backend == FAKE:
             join(backend, *args, **options)
         elif "WORLD_SIZE" not in os.environ:
@@ -173,6 +164,23 @@ def _joining(join: Callable[..., None]) -> Callable[..., None]:
             join(FAKE, rank=rank, world_size=world_size, store=FakeStore())
 
     return init_process_group
+
+
+@cache
+def _change_wrappers() -> None:
+    """Have tensors that are made of others ask for no GPU; once, however often the program joins."""
+    from torch._subclasses import fake_tensor
+    from torch.distributed._functional_collectives import AsyncCollectiveTensor
+    from torch.distributed.tensor import DTensor
+
+    for name in ("init_gpu_context", "init_cuda_context"):  # DTensor asks for sizes by fake tensors on the GPU
+        if hasattr(fake_tensor, name):
+            setattr(fake_tensor, name, lambda *_: None)
+    DTensor.device = property(lambda tensor: tensor._local_tensor.device)  # type: ignore[assignment, misc]
+    AsyncCollectiveTensor.device = property(lambda tensor: tensor.elem.device)  # type: ignore[assignment, misc]
+    make = torch.Tensor._make_wrapper_subclass  # type: ignore[attr-defined]
+    wrappers = frozenset((DTensor, AsyncCollectiveTensor))
+    torch.Tensor._make_wrapper_subclass = _on_no_gpu(make, wrappers)  # type: ignore[attr-defined, method-assign]
 
 
 def _on_no_gpu(make: Callable[..., Any], wrappers: frozenset[type]) -> Callable[..., Any]:

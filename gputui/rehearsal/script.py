@@ -17,7 +17,7 @@ from .choices import replace
 from .following import Following
 from .gpu import Gpu
 from .host import parameters_without_data
-from .pretrained import WithoutWeights
+from .of_transformers import ChangedTransformers
 from .ranks import Job
 from .rehearse import ProblemError, Rehearsal, failed
 from .surroundings import answers_for_programs
@@ -37,12 +37,12 @@ def rehearse_program(words: list[str], gpu: Gpu, job: Job, end: Callable[[dict[s
     """
     random.seed(0)
     rehearsal = Rehearsal(gpu, job)
-    without_weights = WithoutWeights()
-    sys.meta_path.insert(0, without_weights)
+    changed = ChangedTransformers()
+    sys.meta_path.insert(0, changed)
 
     def enough() -> None:
         report = rehearsal.report(list(rehearsal.requests.events))
-        end({**report, "steps": following.steps, "without_weights": without_weights.made})
+        end({**report, "steps": following.steps, "without_weights": changed.made})
 
     following = Following(rehearsal.requests, enough)
     with ExitStack() as stack:

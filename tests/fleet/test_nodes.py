@@ -138,8 +138,11 @@ def test_each_node_has_a_network_and_a_name_of_its_own(cluster: Cluster) -> None
     for name in NAMES:
         told = subprocess.run(
             [f"{cluster.variables['PATH'].partition(':')[0]}/ssh", name, command],
-            capture_output=True, text=True, check=True, timeout=HANGS_S,
-        ).stdout.splitlines()  # fmt: skip
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=HANGS_S,
+        ).stdout.splitlines()
         assert (told[0], [line.split()[0] for line in told[1:]]) == (name, ["lo:"])
 
 

@@ -17,7 +17,7 @@ READ_ANYWAY = ("state_dict", "quantization_config", "gguf_file", "output_loading
 """Arguments with which what is loaded is not what the configuration says."""
 
 
-class WithoutWeights(importlib.abc.MetaPathFinder):
+class ChangedTransformers(importlib.abc.MetaPathFinder):
     """Changes transformers when the program imports it. `made` are the names of the models made from configurations."""
 
     def __init__(self) -> None:
