@@ -90,7 +90,8 @@ def keys_s(node: Node, pid: int) -> tuple[float, list[float]]:
         while session.pump(0.0):
             continue
     session.send("q")
-    session.end()
+    if session.end():
+        raise SystemExit(f"gputui ended:\n{session.text}")
     return first_s, taken
 
 

@@ -12,6 +12,7 @@ from rich.console import COLOR_SYSTEMS, RenderableType
 from rich.segment import Segment
 from textual import events
 from textual._compositor import CompositorUpdate
+from textual.await_complete import AwaitComplete
 from textual.binding import Binding
 from textual.color import Color
 from textual.filter import LineFilter, NoColor
@@ -37,7 +38,11 @@ RETRY_S = 0.03
 
 WHOLE_COLLECTIONS_EACH = 50
 """How many collections of younger objects come before one of all: with the rows of 16,000 GPUs that takes 100 ms, for
-which a key would wait. More of them would let garbage become tens of MiB while screens are switched."""
+which a key would wait."""
+
+SCREENS_COLLECTED = 4
+"""So many screens that were left are collected at once: each is some thousand objects that refer to each other, and for
+those of thirty a key would wait 200 ms."""
 
 S = TypeVar("S")
 
@@ -58,6 +63,7 @@ class TerminalApp(TypedAhead):
         self._is_ascii = is_ascii
         self._screen_diff: ScreenDiff | None = None
         self._retry: Timer | None = None
+        self._screens_left = 0
 
     def run_to_end(self, *, mouse: bool) -> int:
         """Run and return the exit status. An unexpected error is raised once the terminal is restored.
@@ -81,6 +87,23 @@ class TerminalApp(TypedAhead):
     def _fatal_error(self) -> None:
         """End; `run_to_end` raises. Textual's own report shows the values of variables, which may be secrets."""
         self._close_messages_no_wait()
+
+    def switch_screen(self, screen: Screen[object] | str) -> AwaitComplete:
+        """Show another screen in place of the one on top."""
+        self._collect_left()
+        return super().switch_screen(screen)
+
+    def pop_screen(self) -> AwaitComplete:
+        """Leave the screen on top."""
+        self._collect_left()
+        return super().pop_screen()
+
+    def _collect_left(self) -> None:
+        """Collect the screens that were left, once the one that is shown now is drawn."""
+        self._screens_left += 1
+        if self._screens_left == SCREENS_COLLECTED:
+            self._screens_left = 0
+            self.call_after_refresh(gc.collect)
 
     def on_top(self, kind: type[S]) -> S | None:
         """The screen on top if it is of that kind; None while the application closes, when messages may still come."""

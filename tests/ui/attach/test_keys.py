@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
 from dataclasses import replace
+from weakref import ref
 
 import pytest
 
@@ -10,6 +13,7 @@ from gputui.model.reading import Problem, ProblemKind
 from gputui.probe.pace.budget import RECORDS
 from gputui.settings import KeyChange
 from gputui.ui.app import GputuiApp
+from gputui.ui.backend.terminal_app import SCREENS_COLLECTED
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.screens.attach.table import ATTACH_SCREENS
 from gputui.ui.screens.help import bindings_of, default_keys, key_groups, owners
@@ -83,3 +87,19 @@ def keys_of(screen_class: type[AttachScreen]) -> set[str]:
 def test_every_configurable_key_has_a_heading_in_the_help():
     groups = key_groups(owners(GputuiApp))
     assert [name for name in default_keys(GputuiApp) if name.partition(".")[0] not in groups] == []
+
+
+async def test_screens_that_were_left_are_freed_few_at_a_time(no_automatic_collection):
+    async with sitting(moment(segment(("live", 40)))) as at:
+        left = []
+        for key in "25" * SCREENS_COLLECTED:
+            left.append(ref(at.app.screen))
+            await at.press(key)
+        assert sum(screen() is not None for screen in left) < SCREENS_COLLECTED
+
+
+@pytest.fixture
+def no_automatic_collection() -> Iterator[None]:
+    gc.disable()
+    yield
+    gc.enable()
