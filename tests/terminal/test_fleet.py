@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tests.fleet.bad_servers import Request, result, serving
 from tests.terminal.conftest import GPUTUI, Open
+from tests.ui.test_screens import FIVE_SIZES
 
 NODES = [({"instance": f"{name}:10836", "gputui_node": name, "gputui_quantity": "count"}, 8.0) for name in ("n1", "n2")]
 SSH = """#!/bin/sh
@@ -53,5 +54,16 @@ def test_enter_gives_the_terminal_to_ssh_and_takes_it_back(terminal: Open, tmp_p
         session.wait_for("Enter goes back to the table.")
         session.send("\n")
         session.wait_for("[+] n1")
+        session.send("q")
+        assert session.end() == 0
+
+
+def test_the_table_stands_on_terminals_of_five_sizes(terminal: Open) -> None:
+    with serving(answers) as address:
+        session = terminal(f"exec {GPUTUI} fleet --prometheus {address}")
+        for columns, rows in FIVE_SIZES:
+            session.set_size(columns, rows)
+            session.wait(lambda last=rows - 1: "Help" in session.screen.display[last], f"the keys in line {rows}")
+            session.wait_for("[+] n2")
         session.send("q")
         assert session.end() == 0
