@@ -2,8 +2,8 @@
 
 Each program runs on a fake GPU (`tests/fakegpu`) under $PROGRAM_PYTHON, by default the Python that runs this script,
 which needs a CUDA build of PyTorch: `recorded_training.py` until it runs out of memory, and for a while the same
-without a mistake and those of `tests/attach/programs/sick.py`. They are recorded as by `gputui attach --record`, and
-the files are checked for paths and names of this machine.
+without a mistake, those of `tests/attach/programs/sick.py`, and `recorded_server.py`, which needs vLLM. They are
+recorded as by `gputui attach --record`, and the files are checked for paths and names of this machine.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from gputui.sources.files.recording.chunks import FIRST_LINE, HEADER_BYTES, Chun
 from gputui.sources.files.recording.index import open_file, places_of  # noqa: E402
 from gputui.sources.files.recording.reader import Recording  # noqa: E402
 from gputui.sources.files.recording.recorder import Chunks, FileRecorder  # noqa: E402
-from gputui.sources.files.recording.shipped import EXAMPLES, TRAINING, WELL, Example, file_of  # noqa: E402
+from gputui.sources.files.recording.shipped import EXAMPLES, SERVER, TRAINING, WELL, Example, file_of  # noqa: E402
 from gputui.sources.machine import LiveMachine  # noqa: E402
 from gputui.sources.probe.feed import AUTOMATIC_S, feed_opener  # noqa: E402
 from gputui.sources.probe.listing import list_probes  # noqa: E402
@@ -40,6 +40,7 @@ from tests.torches import fake_cuda  # noqa: E402
 KIB = 1024
 SICK = REPOSITORY / "tests" / "attach" / "programs" / "sick.py"
 TRAINING_PROGRAM = FOLDER / "recorded_training.py"
+SERVER_PROGRAM = FOLDER / "recorded_server.py"
 LONG_S = 600.0
 
 
@@ -59,6 +60,7 @@ class Plan:
     asks: bool = True
     attach_after_s: float = 0.0
     look_pause_s: float = AUTOMATIC_S
+    shown_as: str = "train.py"
 
 
 LARGE = {"SICK_WIDTH": "6144", "SICK_PAUSE_S": "0.7"}
@@ -80,6 +82,8 @@ def plan_of(example: Example) -> Plan:
         return Plan(
             TRAINING_PROGRAM, 200 * KIB, 75.0, 3.0, ("well",), asks=False, attach_after_s=12.0, look_pause_s=0.2
         )
+    if example is SERVER:
+        return Plan(SERVER_PROGRAM, 80 * KIB, 70.0, 6.0, shown_as="serve.py")
     name = example.name
     return Plan(SICK, 56 * KIB, 50.0, LOOK_EVERY_S.get(name, 4.0), (name,), LARGE | OTHERWISE.get(name, {}))
 
@@ -147,13 +151,13 @@ def make(example: Example, python: str) -> None:
     plan = plan_of(example)
     with tempfile.TemporaryDirectory(prefix="gputui-") as folder:
         recording = Path(folder) / "recording"
-        shutil.copy(plan.program, Path(folder) / "train.py")
+        shutil.copy(plan.program, Path(folder) / plan.shown_as)
         variables = {**fake_cuda(python, Path(folder), gpus=1), "XDG_RUNTIME_DIR": folder, "GPUTUI_PROBE": "1"}
         preload = variables.pop("LD_PRELOAD")
         environment = {**os.environ, **variables, "PYTHONPATH": str(REPOSITORY), "PYTHONWARNINGS": "ignore"}
         environment["PATH"] = f"{Path(python).parent}:{environment['PATH']}"  # so that the command shows as "python"
         program = subprocess.Popen(
-            ["python", "train.py", *plan.arguments],
+            ["python", plan.shown_as, *plan.arguments],
             cwd=folder,
             env={**environment, **plan.variables, "LD_PRELOAD": preload},
             stdout=subprocess.DEVNULL,

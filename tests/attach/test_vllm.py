@@ -24,6 +24,9 @@ ENGINE = Path(__file__).parent / "programs" / "vllm_engine.py"
 TABLES_BLOCKS = 2 * 2**20 // (6 * 16 * 4 * 2 * 64 * 2)
 """PyTorch takes 2 MiB from the driver at once: that much more or less the tables of blocks can take, in blocks."""
 
+NOT_SPLIT_BYTES = 2**20
+"""PyTorch leaves less than this at the end of a block, which before vLLM 0.30 each layer's cache has."""
+
 Start = Callable[..., Child]
 
 
@@ -63,7 +66,7 @@ def test_the_document_says_what_the_engine_says(start: Start, cuda_python: Pytho
     }
     parts = {part["part"]: part["bytes"] for part in serving["division"]}
     assert sum(parts.values()) == document["devices"][0]["nvml"]["device_total_bytes"]
-    assert parts["kv_cache"] == cache_now["bytes"]
+    assert 0 <= parts["kv_cache"] - cache_now["bytes"] < 6 * NOT_SPLIT_BYTES
     assert serving["profile"]["kv_available_bytes"] // cache_now["bytes_per_block"] == engine["blocks"]
 
 
@@ -117,4 +120,4 @@ def test_other_flags_give_what_was_said(start: Start, cuda_python: Python, flags
             assert (said.blocks, said.tokens) == (engine["blocks"], engine["tokens"])
         else:
             assert said.blocks == pytest.approx(engine["blocks"], abs=TABLES_BLOCKS)
-        assert said.is_exact == ("max_model_len" not in flags)
+        assert said.is_exact or "max_model_len" in flags

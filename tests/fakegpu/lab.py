@@ -287,7 +287,7 @@ def build(folder: Path, torch_python: str | None = None) -> None:
         _compile(folder / "stubs/libnvidia-ml.so.1", ["stub.c"], [])
         if torch_python:
             include = [f"-I{path}" for path in _cuda_headers(torch_python)]
-            _compile(folder / "libcuda.so.1", ["cuda.c", "kept.c", "streams.c", "stubs.c", "state.c"], ["-ldl", "-lpthread", *include])
+            _compile(folder / "libcuda.so.1", ["cuda.c", "kept.c", "streams.c", "stubs.c", "nccl.c", "state.c"], ["-ldl", "-lpthread", *include])
 
 
 def without(library: Path, function: str, copy: Path) -> Path:

@@ -1,7 +1,8 @@
 """What a server would have with other flags: its own arithmetic again, from what it measured when it started.
 
 Source: `request_memory`, `determine_available_memory`, `get_kv_cache_configs` and `_check_enough_kv_cache_memory` of
-vLLM 0.33. A flag that changes the profiling run itself (max_num_batched_tokens, max_num_seqs) is not here.
+vLLM 0.33. Versions without `consumed_bytes` (0.11, 0.20) do not count what they hold beside weights before the profiling
+run, such as the tables of blocks. A flag that changes that run (max_num_batched_tokens, max_num_seqs) is not here.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def with_flags(serving: Serving, flags: Flags) -> Result | None:
         block_size=flags.block_size or settings.block_size,
     )
     tables = _tables_bytes(asked, groups) - _tables_bytes(settings, cache.groups)
-    has_other_tables = abs(tables) >= TABLES_MATTER_BYTES
+    has_other_tables = abs(tables) >= TABLES_MATTER_BYTES and profile.consumed_bytes is not None
     available = profile.kv_available_bytes + _more_requested(serving, flags) - (tables if has_other_tables else 0)
     blocks = max(0, available // each)
     longest = (longest_request(blocks, groups, asked) if blocks else 0) or 0

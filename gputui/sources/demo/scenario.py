@@ -153,6 +153,7 @@ def _others() -> Iterator[Job]:
         rss_gib=6.3,
         threads=178,
         waiting_for=EVENTS,
+        has_probe=True,
     )
     yield Job(
         pid=KERNEL,

@@ -5,14 +5,17 @@ for ever for a number of tokens that it reads back from the device, as that is z
 """
 
 import json
+import logging
 import os
+import re
 import sys
 import tempfile
 from pathlib import Path
 
 os.environ.update(
     VLLM_ENABLE_V1_MULTIPROCESSING="0", VLLM_USE_V2_MODEL_RUNNER="0", VLLM_USE_FLASHINFER_SAMPLER="0",
-    VLLM_LOGGING_LEVEL="ERROR", VLLM_NO_USAGE_STATS="1", HF_HUB_OFFLINE="1", HF_HUB_DISABLE_PROGRESS_BARS="1",
+    VLLM_USE_DEEP_GEMM="0", VLLM_LOGGING_LEVEL="ERROR", VLLM_NO_USAGE_STATS="1", HF_HUB_OFFLINE="1",
+    HF_HUB_DISABLE_PROGRESS_BARS="1",
 )  # fmt: skip
 
 from vllm import LLM, SamplingParams
@@ -42,13 +45,26 @@ def served(changes):
     return LLM(model=folder, **FLAGS | changes)
 
 
+class Told(logging.Handler):
+    """What an engine without `kv_cache_size_tokens` says in its log of the tokens that its cache has room for."""
+
+    tokens = None
+
+    def emit(self, record):
+        if match := re.search(r"KV cache size: ([\d,]+) tokens", record.getMessage()):
+            self.tokens = int(match[1].replace(",", ""))
+
+
+TOLD = Told()
+
+
 def facts(engine):
     """What the engine says itself."""
     scheduler = engine.scheduler
     pool = scheduler.kv_cache_manager.block_pool
     return {
         "blocks": scheduler.kv_cache_config.num_blocks,
-        "tokens": engine.vllm_config.cache_config.kv_cache_size_tokens,
+        "tokens": getattr(engine.vllm_config.cache_config, "kv_cache_size_tokens", TOLD.tokens),
         "free_blocks": pool.get_num_free_blocks(),
         "prefix_blocks": len(pool.cached_block_hash_to_block),
         "running": len(scheduler.running),
@@ -68,6 +84,9 @@ def add_requests(llm, count):
 
 
 def main():
+    logger = logging.getLogger("vllm.v1.core.kv_cache_utils")
+    logger.setLevel("INFO")
+    logger.addHandler(TOLD)
     try:
         llm = served(json.loads(sys.argv[1]))
     except ValueError as error:

@@ -45,6 +45,13 @@ def test_requests_that_wait_for_blocks_are_told_with_the_flags_that_give_more():
     assert "gpu_memory_utilization=0.95" in found.remedy
 
 
+def test_requests_wait_for_blocks_too_where_fewer_are_free_than_the_longest_has():
+    use = {"free_blocks": 90, "running": 4, "waiting": 9, "requests_read": 4}
+    found = kinds(**use, longest_tokens=91 * 16)["waits_for_blocks"]
+    assert found.evidence == ("90 of 1,024 blocks are free. The longest request that runs has 91.",)
+    assert "waits_for_blocks" not in kinds(**use, longest_tokens=90 * 16)
+
+
 def test_requests_that_wait_for_a_seat_are_told_with_the_flag():
     found = kinds(free_blocks=900, running=8, waiting=9)["waits_for_seats"]
     assert found.title == "9 requests wait, as max_num_seqs=8 run; 88% of the blocks are free."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 
 import pytest
@@ -9,13 +10,15 @@ import pytest
 from gputui.explain.advice.held.holders import device_holders, holders_of
 from gputui.explain.answer.answers import Answer, Answers
 from gputui.explain.memory.parts import OUTER, TENSORS_SINCE, drawn, parts_of
+from gputui.explain.serving.division import division
 from gputui.model.attached.moment import DeviceMoment, TargetMoment
 from gputui.model.attached.timeline import Timeline
+from gputui.model.reading import value_of
 from gputui.model.weight import Weight
 from gputui.sources.files.recording.chunks import HEADER_BYTES
 from gputui.sources.files.recording.index import open_file, places_of
 from gputui.sources.files.recording.reader import Recording
-from gputui.sources.files.recording.shipped import EXAMPLES, TRAINING, WELL, Example, file_of
+from gputui.sources.files.recording.shipped import EXAMPLES, SERVER, TRAINING, WELL, Example, file_of
 from gputui.sources.files.recording.story import Story
 from tests.scale import some
 from tests.sicknesses import LINE, SICK
@@ -23,7 +26,7 @@ from tests.sicknesses import LINE, SICK
 ALL_BYTES = 420 * 1024
 """Of the recordings of sick programs together, in the wheel."""
 WELL_BYTES = 100 * 1024
-SICK_EXAMPLES = [example for example in EXAMPLES if example not in (TRAINING, WELL)]
+SICK_EXAMPLES = [example for example in EXAMPLES if example not in (TRAINING, WELL, SERVER)]
 
 
 def by_name(examples: list[Example]) -> pytest.MarkDecorator:
@@ -109,7 +112,30 @@ def test_a_training_that_is_well_is_answered_with_what_a_step_needs():
         assert title.endswith(" GiB more for each sample of its batch.")
 
 
-@by_name([WELL, *SICK_EXAMPLES])
+def test_a_server_is_answered_with_its_cache_and_what_keeps_requests_waiting():
+    for answer in answers_of(SERVER):
+        assert answer.verdict is not None
+        assert answer.verdict.sentence.startswith(
+            "vLLM 0.33.0, engine core: 15.0 GiB are weights and 54.2 GiB (68% of the device) KV cache"
+        )
+        first = next(finding for finding in answer.findings if finding.weight is not Weight.FACT)
+        assert re.match(r"Requests wait for the KV cache: \d+ wait, \d+ run\.", first.title)
+        assert "gpu_memory_utilization=0.95 29,757 blocks" in first.remedy
+
+
+def test_at_every_moment_a_servers_lines_add_up_to_the_device_and_its_blocks_to_the_cache():
+    moments = Story(Recording(file_of(SERVER))).moments()
+    served = [moment for moment in moments if moment.serving and moment.used_devices[0].layout]
+    assert len(served) > 30
+    for moment in some(served, 3):
+        device, serving = moment.used_devices[0], moment.serving
+        assert sum(part.bytes for part in division(moment, device)) == value_of(device.driver.device_total_bytes)
+        assert serving.cache.blocks * serving.cache.bytes_per_block == serving.cache.size_bytes
+        assert 0 <= serving.use.free_blocks <= serving.use.blocks == serving.cache.blocks
+        assert serving.use.running + serving.use.waiting <= 130
+
+
+@by_name([WELL, SERVER, *SICK_EXAMPLES])
 def test_a_recording_names_nothing_of_the_machine_where_it_was_made(example):
     recording = Recording(file_of(example))
     assert recording.notices == ()
@@ -120,7 +146,8 @@ def test_a_recording_names_nothing_of_the_machine_where_it_was_made(example):
         for place in places_of(file)[0]:
             file.seek(place.offset + HEADER_BYTES)
             text += zlib.decompress(file.read(place.header.payload_bytes))
-    assert f'"python train.py {example.name}"'.encode() in text
+    command = "python serve.py" if example is SERVER else f"python train.py {example.name}"
+    assert f'"{command}"'.encode() in text
     for word in (b"/tmp", b"/home", b"/root", b"/work", b"site-packages", b"gputui-", b"envs"):
         assert word not in text, word
 
@@ -128,5 +155,5 @@ def test_a_recording_names_nothing_of_the_machine_where_it_was_made(example):
 def test_the_recordings_are_small():
     assert sum(file_of(example).stat().st_size for example in SICK_EXAMPLES) < ALL_BYTES
     folder = file_of(SICK_EXAMPLES[0]).parent
-    assert {path.stem for path in folder.iterdir()} == {example.name for example in (WELL, *SICK_EXAMPLES)}
-    assert file_of(WELL).stat().st_size < WELL_BYTES
+    assert {path.stem for path in folder.iterdir()} == {example.name for example in (WELL, SERVER, *SICK_EXAMPLES)}
+    assert max(file_of(WELL).stat().st_size, file_of(SERVER).stat().st_size) < WELL_BYTES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gputui.explain.advice.situation import Situation
 from gputui.explain.advice.thresholds import IDLE_BLOCKS_SHARE, SCARCE_BLOCKS_SHARE
 from gputui.explain.owners.names import counted
-from gputui.explain.serving.capacity import blocks_in_use
+from gputui.explain.serving.capacity import blocks_in_use, blocks_of_request
 from gputui.explain.serving.words import larger
 from gputui.model.attached.analysis import Finding
 from gputui.model.attached.serving import Serving
@@ -16,23 +16,22 @@ SEATS = {"transformers": "max_requests_per_batch"}
 
 
 def waits_for_blocks(situation: Situation) -> Finding | None:
-    """Requests wait, or were preempted, while hardly any block is free."""
+    """Requests wait, or were preempted, while hardly any block is free, or fewer than the longest request has."""
     serving = situation.moment.serving
-    free, use = _free_share(serving), serving.use if serving else None
-    if (
-        serving is None
-        or use is None
-        or free is None
-        or free > SCARCE_BLOCKS_SHARE
-        or not (use.waiting or use.preemptions)
-    ):
+    if serving is None or not (serving.use.waiting or serving.use.preemptions):
+        return None
+    free, use, longest = _free_share(serving), serving.use, _blocks_of_longest(serving)
+    if free is None or (free > SCARCE_BLOCKS_SHARE and (use.free_blocks or 0) >= longest):
         return None
     preempted = f"{counted(use.preemptions, 'preemption')} of running requests. " if use.preemptions else ""
     others = [f"{result.flags.words} {result.blocks:,} blocks" for result in larger(serving)]
     return Finding(
         weight=Weight.ADVICE,
         title=f"Requests wait for the KV cache: {use.waiting or 0:,} wait, {use.running or 0:,} run.",
-        evidence=(f"{preempted}{use.free_blocks or 0:,} of {use.blocks or 0:,} blocks are free.",),
+        evidence=(
+            f"{preempted}{use.free_blocks or 0:,} of {use.blocks or 0:,} blocks are free."
+            + (f" The longest request that runs has {longest:,}." if longest else ""),
+        ),
         remedy=f"With other flags it would have more: {', '.join(others)}." if others else "",
         screen="tensors",
     )
@@ -56,6 +55,11 @@ def waits_for_seats(situation: Situation) -> Finding | None:
         evidence=(f"{blocks_in_use(serving):,} of {serving.use.blocks or 0:,} blocks are in use.",),
         remedy=f"A larger {limit} lets more run; what a batch needs then takes more, and the cache a little less.",
     )
+
+
+def _blocks_of_longest(serving: Serving) -> int:
+    """The blocks of the longest request that runs; 0 where it is not known."""
+    return blocks_of_request(serving.cache.groups, serving.use.longest_tokens or 0, serving.settings) or 0
 
 
 def _free_share(serving: Serving | None) -> float | None:

@@ -11,6 +11,7 @@ from gputui.model.machine.snapshot import Snapshot
 from gputui.model.reading import value_of
 from gputui.sources.demo.scenario import EXAMPLES as EXAMPLE_PIDS
 from gputui.sources.demo.scenario import RANKS
+from gputui.sources.demo.scenario import SERVER as SERVER_PID
 from gputui.sources.files.recording.player import Listener, Player, ReplayFeed
 from gputui.sources.files.recording.reader import Recording
 from gputui.sources.probe.listing import REMEDY, CannotAttachError
@@ -40,6 +41,7 @@ class Example:
 
 TRAINING = Example("training", "a training that runs out of memory")
 WELL = Example("well", "nothing wrong", 40.0)
+SERVER = Example("server", "a vLLM whose requests wait for its KV cache", 40.0)
 EXAMPLES = (
     TRAINING,
     Example("forgotten_no_grad", "no_grad forgotten"),
@@ -54,6 +56,7 @@ EXAMPLES = (
     Example("exception_kept", "an exception that keeps tensors"),
     Example("growing_lengths", "fragmentation by growing lengths", 40.0),
     Example("cache_emptied", "empty_cache() at each step"),
+    SERVER,
     WELL,
 )
 """In the order of the demonstration's list."""
@@ -92,6 +95,8 @@ def played_by(pid: int) -> Example:
     """The recording that a process of the demonstration plays: the ranks of the training job are well."""
     if pid in EXAMPLE_PIDS:
         return EXAMPLES[EXAMPLE_PIDS.index(pid)]
+    if pid == SERVER_PID:
+        return SERVER
     return WELL if pid in RANKS else TRAINING
 
 

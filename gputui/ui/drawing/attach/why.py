@@ -44,7 +44,7 @@ def _first_lines(lines: list[Line], width: int, most: int) -> list[Line]:
 def draw_advice(findings: Sequence[Finding], verdict: Verdict | None, width: int, most: int = 1) -> list[Line]:
     """What to do about the first finding of weight, in at most this many lines.
 
-    Its title if the verdict does not name its owner.
+    Its title if the verdict does not name its owner; both below a server's division, which names none.
 
     An allocation that failed is not all that can be said where another finding is about the holder in the verdict.
     """
@@ -54,9 +54,11 @@ def draw_advice(findings: Sequence[Finding], verdict: Verdict | None, width: int
     variables = verdict.variables if verdict else frozenset()
     about = [one for one in ready if not variables.isdisjoint(variables_of(one.owners))]
     first = about[0] if about and ready[0].kind in WITHOUT_CURE else ready[0]
-    if first.owners and first not in about:
+    is_served = verdict is not None and bool(verdict.served)
+    if (first.owners or is_served) and first not in about:
         sign, role = LOOKS[first.weight]
-        return _first_lines(indented(first.title, width, f" {sign} ", role), width, most)
+        words = f"{first.title} {first.remedy}" if is_served else first.title
+        return _first_lines(indented(words, width, f" {sign} ", role), width, most)
     return _first_lines(indented(first.remedy, width, " > ", "good"), width, most)
 
 
