@@ -35,20 +35,42 @@ def start(cuda_python: Python) -> Start:
     """Starts a vLLM with some flags."""
 
     def started(*arguments: str, **flags: Any) -> Child:
-        return cuda_python.run([cuda_python.path, str(ENGINE), json.dumps(flags), *arguments])
+        library = Path(cuda_python.environment["LD_LIBRARY_PATH"].split(":")[0], "libcuda.so.1")
+        variables = {"VLLM_NCCL_SO_PATH": str(library), "FAKEGPU_KEPT_COPIES": "1"}
+        return cuda_python.run([cuda_python.path, str(ENGINE), json.dumps(flags), *arguments], **variables)
 
     return started
 
 
-def document_of(child: Child, python: Python) -> dict[str, Any]:
+def documents_of(child: Child, python: Python) -> list[dict[str, Any]]:
+    """The attach documents of a server's processes."""
     variables = {key: python.environment[key] for key in ("FAKEGPU_STATE", "LD_LIBRARY_PATH")}
-    status, text, errors = attach(str(child.pid), "--once", "--json", environment=variables)
+    status, text, errors = attach(str(child.pid), "--once", "--json", "--yes", environment=variables)
     assert status == 0, errors
-    return json.loads(text)
+    return [json.loads(line) for line in text.splitlines()]
 
 
-def test_the_document_says_what_the_engine_says(start: Start, cuda_python: Python):
-    child = start("--requests")
+def document_of(child: Child, python: Python) -> dict[str, Any]:
+    [document] = documents_of(child, python)
+    return document
+
+
+MODES = {
+    "eager": {},
+    "CUDA graphs": {
+        "enforce_eager": False,
+        "compilation_config": {"mode": 0, "cudagraph_mode": "FULL", "cudagraph_capture_sizes": [1, 2, 4, 8]},
+    },
+    "LoRA": {"enable_lora": True, "max_loras": 2, "max_lora_rank": 16},
+    "a cache of 8 bits": {"kv_cache_dtype": "fp8", "dtype": "bfloat16"},
+    "weights of 8 bits": {"quantization": "fp8"},
+}
+OWN_PART = {"CUDA graphs": "graphs", "LoRA": "lora", "weights of 8 bits": "quantised"}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_document_says_what_the_engine_says(start: Start, cuda_python: Python, mode: str):
+    child = start("--requests", **MODES[mode])
     started = json.loads(child.expect("result started "))
     child.say("")
     engine = json.loads(child.expect("serving "))
@@ -67,7 +89,24 @@ def test_the_document_says_what_the_engine_says(start: Start, cuda_python: Pytho
     parts = {part["part"]: part["bytes"] for part in serving["division"]}
     assert sum(parts.values()) == document["devices"][0]["nvml"]["device_total_bytes"]
     assert 0 <= parts["kv_cache"] - cache_now["bytes"] < 6 * NOT_SPLIT_BYTES
+    assert mode not in OWN_PART or parts[OWN_PART[mode]] > 0
     assert serving["profile"]["kv_available_bytes"] // cache_now["bytes_per_block"] == engine["blocks"]
+
+
+def test_the_workers_of_tensor_parallelism_are_shown_together_each_with_its_device(start: Start, cuda_python: Python):
+    child = start(tensor_parallel_size=2, disable_custom_all_reduce=True)
+    engine = json.loads(child.expect("result started "))
+    documents = documents_of(child, cuda_python)
+    workers = [document for document in documents if document["serving"]["role"] == "worker"]
+    assert len(documents) == len(workers) == 2
+    for worker in workers:
+        parts = {part["part"]: part["bytes"] for part in worker["serving"]["division"]}
+        cache = worker["serving"]["kv_cache"]
+        assert sum(parts.values()) == worker["devices"][0]["nvml"]["device_total_bytes"]
+        assert (cache["blocks"], cache["tokens"]) == (engine["blocks"], engine["tokens"])
+        assert 0 <= parts["kv_cache"] - cache["bytes"] < 6 * NOT_SPLIT_BYTES
+    devices = {worker["devices"][0]["index"] for worker in workers}
+    assert devices == {0, 1}
 
 
 TRIED = {

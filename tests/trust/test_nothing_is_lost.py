@@ -261,6 +261,21 @@ def test_a_removed_socket_folder_is_reported(python: Python, sockets: Path) -> N
     assert (child.ended(), child.errors) == (0, "")
 
 
+WRITES_OVER_ITS_ENVIRONMENT = """
+    import ctypes
+    begin, end = map(int, open("/proc/self/stat").read().rpartition(")")[2].split()[47:49])  # env_start, env_end
+    ctypes.memset(begin, 0, end - begin)
+"""
+
+
+def test_a_program_that_wrote_its_title_over_its_environment_is_found(python: Python) -> None:
+    child = python.start(WRITES_OVER_ITS_ENVIRONMENT + START + "    input()\n")
+    child.expect("ready")
+    assert b"XDG_RUNTIME_DIR" not in Path(f"/proc/{child.pid}/environ").read_bytes()
+    status, _, errors = attach(str(child.pid), "--once")
+    assert (status, errors) == (0, "")
+
+
 def test_the_socket_is_listed_in_proc_net_unix(python: Python) -> None:
     child = python.start(START)
     path = child.expect("ready")

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -166,10 +167,11 @@ def _folders_of(pid: int, status: Status) -> Iterator[tuple[str, int]]:
     """The folders where the socket of a process can be, as it names them, each with the user who must own it.
 
     They follow the process's environment and the usual places; our own user's are included, since the process may have
-    started as that user.
+    started as that user, and our own environment's, since a process that has named itself (setproctitle) has written
+    over its own.
     """
-    runtime_dir = _environment_of(pid).get("XDG_RUNTIME_DIR")
-    for owner in dict.fromkeys((status.uid, os.geteuid())):
+    runtime_dirs = dict.fromkeys((_environment_of(pid).get("XDG_RUNTIME_DIR"), os.environ.get("XDG_RUNTIME_DIR")))
+    for owner, runtime_dir in product(dict.fromkeys((status.uid, os.geteuid())), runtime_dirs):
         for folder in places.folders_of(_uid_inside(pid, owner), runtime_dir):
             yield folder, owner
 

@@ -101,4 +101,5 @@ def main():
     input()
 
 
-main()
+if __name__ == "__main__":  # workers import this file
+    main()
