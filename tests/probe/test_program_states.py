@@ -100,6 +100,7 @@ def traced(run_once):
         "a_trace_function_sees_the_program_only",
         "a_profile_function_of_all_threads_sees_the_program_only",
         "a_profile_function_of_the_probes_own_thread_sees_the_end_of_all_that_it_sees_begin",
+        "a_trace_function_of_the_probes_own_thread_sees_no_line_more_for_more_rounds",
         "a_c_profile_has_the_program_only",
         "monitoring_tools_see_the_program_only",
         "a_debugger_stops_in_the_program_only",
@@ -113,4 +114,4 @@ def test_under_profilers_and_tracers_of_python(traced, name):
 
 
 def test_no_check_of_profilers_is_left_out(traced):
-    assert len(traced) == 10
+    assert len(traced) == 11

@@ -78,8 +78,14 @@ class Server:
         return bool(self._viewers)
 
     def run(self, stop: Stop) -> None:
-        """Serve until the last viewer has gone or `stop` is asked for, but each time at least one round."""
-        while not untraced(lambda: self._round(stop)):
+        """Serve until the last viewer has gone or `stop` is asked for, but each time at least one round.
+
+        It is hidden from tracers all the while: a debugger stops each thread that it sees run a line.
+        """
+        untraced(lambda: self._rounds(stop))
+
+    def _rounds(self, stop: Stop) -> None:
+        while not self._round(stop):
             pass
 
     def _round(self, stop: Stop) -> bool:

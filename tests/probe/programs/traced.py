@@ -12,6 +12,7 @@ from checks import check, run
 
 from gputui.probe.main_thread.pending_call import PendingCall
 from gputui.probe.main_thread.untraced import untraced
+from gputui.probe.viewers.server import Server
 
 CALLS = 50
 OURS = ("gputui/probe/", "of_the_probe")
@@ -128,6 +129,34 @@ def a_profile_function_of_the_probes_own_thread_sees_the_end_of_all_that_it_sees
     begun = Counter(code for code, event in events if event == "call")
     assert begun
     assert begun == Counter(code for code, event in events if event == "return")
+
+
+class Rounds(Server):
+    """The loop of the probe's own thread, which ends after some rounds."""
+
+    def __init__(self, count):
+        self.left = count
+
+    def _round(self, _stop):
+        self.left -= 1
+        return self.left == 0
+
+
+@check
+def a_trace_function_of_the_probes_own_thread_sees_no_line_more_for_more_rounds():
+    seen = []
+    for count in (2, 50):
+        lines = Counter()
+
+        def record(frame, _event, _argument, lines=lines):
+            lines[frame.f_code] += is_ours(frame.f_code)
+            return record
+
+        sys.settrace(record)
+        Rounds(count).run(None)
+        sys.settrace(None)
+        seen.append(lines)
+    assert seen[0] == seen[1]
 
 
 @check
