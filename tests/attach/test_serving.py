@@ -95,6 +95,32 @@ def test_the_first_lines_say_it_in_the_words_of_the_server(server: Child, cuda_p
     assert "in 4 layers: 512 MiB, 8.0 KiB a token." in " ".join(printed.split())
 
 
+WORKER = f"""
+    import gputui.probe, sys
+    sys.path.insert(0, {str(PROGRAMS)!r})
+    from like_vllm import EngineCore, Worker
+
+    def begin():
+        core = EngineCore.__new__(EngineCore)  # it was making its workers when it forked this process
+        core.input_queue = []
+        work(Worker(0.01))
+
+    def work(worker):
+        print("ready", flush=True)
+        input()
+
+    begin()
+"""
+
+
+def test_a_worker_that_was_forked_from_the_engine_is_no_engine(cuda_python: Python):
+    child = cuda_python.fork(WORKER)
+    child.expect("ready")
+    document = json.loads(attach(str(child.pid), "--once", "--json", environment=gpu_variables(cuda_python))[1])
+    assert document["serving"]["role"] == "worker"
+    assert {"weights", "kv_cache"} <= {part["part"] for part in document["serving"]["division"]}
+
+
 def test_the_process_in_front_of_an_engine_leads_to_it(cuda_python: Python):
     written(cuda_python)
     front = cuda_python.start(FRONT)

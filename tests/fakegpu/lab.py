@@ -288,6 +288,8 @@ def build(folder: Path, torch_python: str | None = None) -> None:
         if torch_python:
             include = [f"-I{path}" for path in _cuda_headers(torch_python)]
             _compile(folder / "libcuda.so.1", ["cuda.c", "kept.c", "streams.c", "stubs.c", "nccl.c", "state.c"], ["-ldl", "-lpthread", *include])
+            if not (folder / "libcuda.so").exists():  # for a linker: Triton's, with TRITON_LIBCUDA_PATH
+                (folder / "libcuda.so").symlink_to("libcuda.so.1")
 
 
 def without(library: Path, function: str, copy: Path) -> Path:

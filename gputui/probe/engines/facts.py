@@ -31,6 +31,8 @@ class EngineFacts(NamedTuple):
     classes: dict[str, tuple[str, str]]
     leading: str
     """Once this object is found, the search ends."""
+    made: str
+    """The leading object has this attribute once it is made: a process that was forked meanwhile has one without."""
     among: dict[str, Places]
     facts: Facts
     groups: Places
@@ -70,6 +72,7 @@ VLLM = EngineFacts(
         "client": ("vllm.v1.engine.core_client", "MPClient"),
     },
     leading="core",
+    made="scheduler",
     among={"worker": ("core.model_executor.driver_worker.worker",)},
     facts={
         "settings": {
@@ -185,6 +188,7 @@ TRANSFORMERS = EngineFacts(
     packages=("transformers",),
     classes={"core": (_BATCHING, "ContinuousBatchProcessor")},  # 5.20 and newer
     leading="core",
+    made="scheduler",
     among={},
     facts={
         "settings": {

@@ -53,7 +53,8 @@ class EngineReader:
         if engine is None:
             return None
         attributes, objects = AttributeReader(), self._objects()
-        if not objects and perf_counter() >= self._search_at:
+        has_some = objects.keys() - {engine.leading} or _is_made(engine, objects.get(engine.leading), attributes)
+        if not has_some and perf_counter() >= self._search_at:
             self._found = find(engine, attributes) if not engine.must_run or _runs(engine) else {}
             self._search_at, self._rest_s = perf_counter() + self._rest_s, min(2 * self._rest_s, LONGEST_REST_S)
             objects = self._objects()
@@ -87,7 +88,8 @@ class _Reading:
             self._of_another("tensor", tensor, engine.tensor) for tensor in self._elements(engine.tensors)
         ]
         fields["use"].update(self._requests(), null_blocks=engine.null_blocks)
-        role = engine.roles["core" in self._objects, "worker" in self._objects]
+        is_scheduler = _is_made(engine, self._objects.get(engine.leading), self._attributes)
+        role = engine.roles[is_scheduler, "worker" in self._objects]
         return {"name": engine.name, "version": _version(engine.version), "role": role, **fields}
 
     def variables(self) -> dict[str, Any]:
@@ -220,7 +222,8 @@ def find(engine: EngineFacts, attributes: AttributeReader) -> Found:
     others: deque[tuple[AnyObject, int]] = deque((value, 0) for value in _variables())
     own: deque[tuple[AnyObject, int]] = deque()
     seen: set[int] = set()
-    while (own or others) and len(seen) < OBJECTS_AT_MOST and engine.leading not in found:
+    is_over = False
+    while (own or others) and len(seen) < OBJECTS_AT_MOST and not is_over:
         value, depth = (own or others).popleft()
         if id(value) in seen:
             continue
@@ -228,10 +231,15 @@ def find(engine: EngineFacts, attributes: AttributeReader) -> Found:
         name = _name_of(engine, type(value))
         if name and name not in found:
             found[name] = weakref.ref(value)
+            is_over = name == engine.leading and _is_made(engine, value, attributes)
         if depth < DEPTH:
             for held in _held_by(value, engine, attributes):
                 (own if _is_engines(type(held), engine) else others).append((held, depth + 1))
     return found
+
+
+def _is_made(engine: EngineFacts, leading: AnyObject, attributes: AttributeReader) -> bool:
+    return leading is not None and engine.made in attributes.read(leading)
 
 
 def _runs(engine: EngineFacts) -> bool:
