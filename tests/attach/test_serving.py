@@ -66,6 +66,12 @@ def test_the_division_of_the_device_adds_up_to_it(server: Child, cuda_python: Py
     assert server.process.poll() is None, "the engine's code was run"
 
 
+def test_a_cache_among_the_globals_of_an_engines_module_has_its_name(server: Child, cuda_python: Python):
+    document = json.loads(attach(str(server.pid), "--once", "--json", environment=gpu_variables(cuda_python))[1])
+    names = [name for group in document["devices"][0]["tensors"]["groups"] for name in group["names"]]
+    assert any(name.startswith("_TRITON_BUFFER_CACHE") for name in names), names
+
+
 def test_the_cache_and_the_requests_are_those_of_the_engine(server: Child, cuda_python: Python):
     document = json.loads(attach(str(server.pid), "--once", "--json", environment=gpu_variables(cuda_python))[1])
     serving = document["serving"]

@@ -43,6 +43,8 @@ class EngineFacts(NamedTuple):
     request: dict[str, str]
     variables: dict[str, str]
     """Names for objects from which a search finds the engine's tensors, wherever its threads are: their places."""
+    caches: Places
+    """Global variables of its modules that hold tensors; no object of the engine leads to them."""
     roles: dict[tuple[bool, bool], str]
     """Of a process with or without a scheduler, and with or without a model."""
     null_blocks: int
@@ -163,6 +165,10 @@ VLLM = EngineFacts(
     requests=("core.scheduler.running",),
     request={"tokens": "num_computed_tokens", "preemptions": "num_preemptions"},
     variables={"model_runner": "worker.model_runner"},
+    caches=(
+        "vllm.v1.sample.ops.topk_topp_triton._TRITON_BUFFER_CACHE",  # one line of logits for each processor of the GPU
+        "vllm.v1.sample.ops.topk_topp_triton._TRITON_SPLIT_CACHE",
+    ),
     roles={
         (True, True): "engine core",
         (True, False): "engine core, without a model",
@@ -224,6 +230,7 @@ TRANSFORMERS = EngineFacts(
     requests=("core.scheduler.active_requests",),
     request={"tokens": "position_offset"},
     variables={"batch_processor": "core"},
+    caches=(),
     roles={(True, False): "continuous batching"},
     null_blocks=0,
     must_run=True,

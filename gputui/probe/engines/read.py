@@ -95,6 +95,7 @@ class _Reading:
     def variables(self) -> dict[str, Any]:
         """Objects of the engine by the names that a search gives them."""
         values = {name: self._at(place) for name, place in self._engine.variables.items()}
+        values.update(_global(place) for place in self._engine.caches)
         return {name: value for name, value in values.items() if value is not _NOTHING and value is not None}
 
     def _facts(self, facts: Facts) -> dict[str, Any]:
@@ -192,10 +193,15 @@ def _converted(value: AnyObject, kind: str) -> AnyObject:
     return str(value).replace("torch.", "") if kind == TEXT and cls is getattr(torch, "dtype", None) else None
 
 
-def _version(place: str) -> str:
+def _global(place: str) -> tuple[str, AnyObject]:
+    """The name and the value of a module's variable, None where that is not imported or has none."""
     module, _, name = place.rpartition(".")
     known = sys.modules.get(module)
-    return plain.text_in(plain.module_variables(known), name) if known is not None else ""
+    return name, dict.get(plain.module_variables(known), name) if known is not None else None
+
+
+def _version(place: str) -> str:
+    return plain.name_of(_global(place)[1]) or ""
 
 
 engine_reader = EngineReader()

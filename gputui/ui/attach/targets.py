@@ -144,9 +144,12 @@ class Target:
 
     @property
     def top(self) -> TargetMoment | None:
-        """The present as it was near the top of a step; None where that makes no difference, or under a cursor."""
+        """The present as it was near the top of a step.
+
+        None where that makes no difference, under a cursor, and of a server, whose division is of the present.
+        """
         latest = self.timeline.latest
-        if latest is None or self.cursor is not None:
+        if latest is None or self.cursor is not None or latest.serving is not None:
             return None
         if self._top[0] is not latest:
             self._top = (latest, at_top(latest))

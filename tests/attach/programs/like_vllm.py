@@ -137,6 +137,8 @@ class GPUModelRunner:
         self.model_memory_usage = 8 << 20
         self.kv_cache_config = kv_cache_config
         self.output_bin_counts = torch.empty(1024, 1024, dtype=torch.int32, device="cuda")
+        cache = sys.modules["vllm.v1.sample.ops.topk_topp_triton"]._TRITON_BUFFER_CACHE
+        cache["cuda:0", torch.float16] = torch.empty(128, 32000, dtype=torch.float16, device="cuda")
 
 
 @of("vllm.v1.worker.worker_base")
@@ -182,6 +184,7 @@ class EngineCore:
 
 
 module("vllm.version").__version__ = "0.33.0"
+module("vllm.v1.sample.ops.topk_topp_triton")._TRITON_BUFFER_CACHE = {}
 
 
 class LLM:

@@ -28,7 +28,9 @@ from gputui.ui.drawing.line import text_of, width_of
 from gputui.ui.drawing.meters import ASCII
 from gputui.units import GIB, MIB
 from tests.explain.maps import pool, segment
+from tests.explain.memory.test_need import BOTTOM, TOP, seen
 from tests.explain.moments import Tensor, moment, row
+from tests.ui.attach.sitting import sitting
 
 PLAIN = Appearance(glyphs=ASCII)
 GROUP = KvGroup(layers=32, block_size=16, heads=8, head_size=128, head_size_v=128, dtype="float16")
@@ -137,3 +139,9 @@ def test_a_scheduler_without_a_model_says_what_the_cache_holds():
     alone = replace(served(), devices=(), look=None, serving=replace(SERVER, role="engine core, without a model"))
     text = " ".join(report(alone, (), 80, in_color=False).split())
     assert "It holds no GPU memory. KV blocks: 1,000 of 4,096 in use (24.4%)" in text
+
+
+async def test_of_a_server_the_present_is_shown_and_not_the_top_of_a_step():
+    async with sitting(replace(seen(TOP, BOTTOM), serving=SERVER)) as at:
+        assert "the top of a step" not in at.text
+        assert "as its server divides it" in at.text
