@@ -78,15 +78,11 @@ class Server:
         return bool(self._viewers)
 
     def run(self, stop: Stop) -> None:
-        """Serve until the last viewer has gone or `stop` is asked for, but each time at least one round.
+        """Serve a round, and more until the last viewer has gone or `stop` is asked for.
 
         It is hidden from tracers all the while: a debugger stops each thread that it sees run a line.
         """
-        untraced(lambda: self._rounds(stop))
-
-    def _rounds(self, stop: Stop) -> None:
-        while not self._round(stop):
-            pass
+        untraced(lambda: any(iter(lambda: self._round(stop), None)))
 
     def _round(self, stop: Stop) -> bool:
         for fd in self._wait(stop):
