@@ -78,10 +78,7 @@ class Server:
         return bool(self._viewers)
 
     def run(self, stop: Stop) -> None:
-        """Serve a round, and more until the last viewer has gone or `stop` is asked for.
-
-        It is hidden from tracers all the while: a debugger stops each thread that it sees run a line.
-        """
+        """Serve a round, and more while there are viewers, hidden from debuggers: they stop each thread that they see."""
         untraced(lambda: any(iter(lambda: self._round(stop), None)))
 
     def _round(self, stop: Stop) -> bool:
