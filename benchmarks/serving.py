@@ -170,7 +170,9 @@ def main() -> int:
             f" {median(per_s) / usual:.3f} of it without; {rounds.failed} of {rounds.requests:,} not whole"
         )
     print(f"While it was watched, {looks} looks came by themselves.")
-    print(f"{len(stops_ms):,} were asked for; each stopped it for {median(stops_ms):.1f} ms, at most {max(stops_ms):.0f}.")
+    print(
+        f"{len(stops_ms):,} were asked for; each stopped it for {median(stops_ms):.1f} ms, at most {max(stops_ms):.0f}."
+    )
     print(this_machine())
     return int(any(rounds.failed for rounds in rows.values()))
 

@@ -1,4 +1,4 @@
-"""A vLLM that gets more requests than its KV cache has blocks for, until it is ended: the program of a shipped recording.
+"""A vLLM that gets more requests than its KV cache has blocks for: the program of a shipped recording.
 
 Its weights are made up, and on a fake GPU (`tests/fakegpu`) it computes nothing. The recording begins when it serves.
 """
@@ -14,7 +14,7 @@ os.environ.update(
     VLLM_USE_DEEP_GEMM="0", VLLM_LOGGING_LEVEL="ERROR", VLLM_NO_USAGE_STATS="1", HF_HUB_OFFLINE="1",
 )  # fmt: skip
 
-from vllm import LLM, SamplingParams
+from vllm import LLM, LLMEngine, SamplingParams
 
 MODEL = "Llama-3.1-8B"
 LLAMA = {
@@ -29,7 +29,7 @@ TOKENS = 300
 STEP_S = 0.1
 
 
-def serve(engine):
+def serve(engine: LLMEngine) -> None:
     """Keep so many requests outstanding, each with the same beginning, as chats of one assistant have."""
     drawn, number, ended = random.Random(1), 0, 0
     while True:
@@ -43,14 +43,14 @@ def serve(engine):
         time.sleep(STEP_S)
 
 
-def main():
+def main() -> None:
     Path(MODEL).mkdir()
     Path(MODEL, "config.json").write_text(json.dumps(LLAMA))
     llm = LLM(
         model=MODEL, load_format="dummy", enforce_eager=True, skip_tokenizer_init=True, gpu_memory_utilization=0.9,
         max_model_len=16384, disable_log_stats=True,
     )  # fmt: skip
-    import gputui.probe  # noqa: F401, PLC0415 - what comes before is no part of the recording
+    import gputui.probe  # noqa: F401 - what comes before is no part of the recording
 
     serve(llm.llm_engine)
 

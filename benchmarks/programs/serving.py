@@ -4,7 +4,7 @@ import json
 import sys
 import time
 
-from vllm import SamplingParams
+from vllm import LLMEngine, SamplingParams
 
 from tests.attach.programs.vllm_engine import say, served
 
@@ -12,7 +12,7 @@ AT_A_TIME = 64
 PROMPT_TOKENS, TOKENS = 64, 8
 
 
-def serve(engine, numbers):
+def serve(engine: LLMEngine, numbers: range) -> int:
     """Serve the requests of these numbers; how many ended with all of their tokens."""
     waiting, running, whole = iter(numbers), 0, 0
     parameters = SamplingParams(max_tokens=TOKENS, ignore_eos=True, detokenize=False)
@@ -29,7 +29,7 @@ def serve(engine, numbers):
     return whole
 
 
-def main():
+def main() -> None:
     engine, begin = served({"gpu_memory_utilization": 0.1}).llm_engine, 0
     say("ready")
     for line in sys.stdin:

@@ -196,7 +196,9 @@ class GputuiApp(TerminalApp):
 
     def ask(self, question: str, lines: Sequence[str], verb: str, then: Callable[[], None]) -> None:
         """Ask before an action, with the focus on Cancel, and do it if the answer is yes."""
-        self.push_screen(Confirm(question, lines, verb, wraps=True), lambda is_confirmed: then() if is_confirmed else None)
+        self.push_screen(
+            Confirm(question, lines, verb, wraps=True), lambda is_confirmed: then() if is_confirmed else None
+        )
 
     def set_tagged(self, count: int) -> None:
         """Show in the status line how many processes are tagged."""

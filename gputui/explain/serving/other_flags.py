@@ -1,7 +1,7 @@
 """What a server would have with other flags: its own arithmetic again, from what it measured when it started.
 
 Source: `request_memory`, `determine_available_memory`, `get_kv_cache_configs` and `_check_enough_kv_cache_memory` of
-vLLM 0.33. Versions without `consumed_bytes` (0.11, 0.20) do not count what they hold beside weights before the profiling
+vLLM 0.33. Those without `consumed_bytes` (0.11, 0.20) do not count what they hold beside weights before the profiling
 run, such as the tables of blocks. A flag that changes that run (max_num_batched_tokens, max_num_seqs) is not here.
 """
 

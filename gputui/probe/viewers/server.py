@@ -78,7 +78,7 @@ class Server:
         return bool(self._viewers)
 
     def run(self, stop: Stop) -> None:
-        """Serve a round, and more while there are viewers, hidden from debuggers: they stop each thread that they see."""
+        """Serve a round, and more while there are viewers, hidden from debuggers: they stop threads that they see."""
         untraced(lambda: any(iter(lambda: self._round(stop), None)))
 
     def _round(self, stop: Stop) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rich.color import ColorSystem
 from rich.console import COLOR_SYSTEMS, RenderableType
@@ -88,7 +88,7 @@ class TerminalApp(TypedAhead):
         """End; `run_to_end` raises. Textual's own report shows the values of variables, which may be secrets."""
         self._close_messages_no_wait()
 
-    def switch_screen(self, screen: Screen[object] | str) -> AwaitComplete:
+    def switch_screen(self, screen: Screen[Any] | str) -> AwaitComplete:
         """Show another screen in place of the one on top."""
         self._collect_left()
         return super().switch_screen(screen)
