@@ -2,6 +2,7 @@
 
     [GPUTUI_TEST_TORCH=one/bin/python:other/bin/python] python -m benchmarks.nightly [--scale 40] [--workers 1]
 
+With them run those for packages that an interpreter has, such as vLLM or transformers (`packages`), which CI leaves out.
 It runs them with each interpreter, writes the results to benchmarks/NIGHTLY.md, and exits with 1 if a test failed.
 """
 
@@ -41,7 +42,7 @@ class Result:
 def run_long_tests(python: str, scale: int, workers: int) -> list[Result]:
     """Run the long tests with an interpreter's PyTorch, showing pytest's output, and return their results."""
     with tempfile.NamedTemporaryFile(suffix=".xml") as report:
-        words = ["-m", "long or night", "-n", str(workers), f"--junit-xml={report.name}"]
+        words = ["-m", "long or night or packages", "-n", str(workers), f"--junit-xml={report.name}"]
         words += ["-o", "junit_duration_report=total"]
         variables = {**os.environ, "GPUTUI_TEST_TORCH": python, "GPUTUI_TEST_SCALE": str(scale)}
         subprocess.run([sys.executable, "-m", "pytest", *words], cwd=REPOSITORY, env=variables, check=False)
