@@ -2,7 +2,7 @@
 
     [GPUTUI_TEST_TORCH=one/bin/python:other/bin/python] python -m benchmarks.nightly [--scale 40] [--workers 1]
 
-With them run those for packages that an interpreter has, such as vLLM or transformers (`packages`), which CI leaves out.
+With them run those for packages that an interpreter has (`packages`), such as vLLM, which CI leaves out.
 It runs them with each interpreter, writes the results to benchmarks/NIGHTLY.md, and exits with 1 if a test failed.
 """
 

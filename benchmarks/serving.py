@@ -51,6 +51,14 @@ class Rounds:
         self.requests += told["requests"]
         self.failed += told["requests"] - told["whole"]
 
+    def row(self, name: str, alone: Rounds) -> str:
+        """A line of the table, beside what is served without a viewer."""
+        usual, low, high = median(self.per_s), min(self.per_s), max(self.per_s)
+        return (
+            f"{name:17} {usual:6.0f} requests a second, {low:.0f} to {high:.0f} in a round,"
+            f" {usual / median(alone.per_s):.3f} of it without; {self.failed} of {self.requests:,} not whole"
+        )
+
 
 class Server:
     """The program, which serves a round when asked."""
@@ -160,21 +168,17 @@ def main() -> int:
         os.environ["XDG_RUNTIME_DIR"] = name
         with serving(options.python, Path(name)) as server:
             alone, attached, watched, looks = in_turns(server, options.requests)
+            rows = {"without a viewer": alone, "just attached to": attached, "watched": watched}
+            for kind, rounds in rows.items():
+                print(rounds.row(kind, alone), flush=True)
+            print(f"While it was watched, {looks} looks came by themselves.", flush=True)
             beside, stops_ms = asked(server, options.looks, options.requests // 10)
-    usual = median(alone.per_s)
-    rows = {"without a viewer": alone, "just attached to": attached, "watched": watched, "asked for looks": beside}
-    for name, rounds in rows.items():
-        per_s = rounds.per_s
-        print(
-            f"{name:17} {median(per_s):6.0f} requests a second, {min(per_s):.0f} to {max(per_s):.0f} in a round,"
-            f" {median(per_s) / usual:.3f} of it without; {rounds.failed} of {rounds.requests:,} not whole"
-        )
-    print(f"While it was watched, {looks} looks came by themselves.")
+    print(beside.row("asked for looks", alone))
     print(
-        f"{len(stops_ms):,} were asked for; each stopped it for {median(stops_ms):.1f} ms, at most {max(stops_ms):.0f}."
+        f"{len(stops_ms):,} were asked for; each stopped it for {median(stops_ms):.1f} ms, {max(stops_ms):.0f} at most."
     )
     print(this_machine())
-    return int(any(rounds.failed for rounds in rows.values()))
+    return int(any(rounds.failed for rounds in (*rows.values(), beside)))
 
 
 if __name__ == "__main__":
