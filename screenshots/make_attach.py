@@ -1,8 +1,8 @@
-"""Writes the pictures of the attach screens: `python screenshots/make_attach.py [PYTHON]`.
+"""Writes the pictures of the attach screens: `python screenshots/make_attach.py [PYTHON | server]`.
 
 A small GPT (`training.py`) that keeps too many tensors trains on fake GPUs (`tests/fakegpu`) under PYTHON, by default
 the Python that runs this script, which needs a CUDA build of PyTorch. The monitor attaches to it as a user would.
-Addresses and times differ from run to run.
+Addresses and times differ from run to run. With `server`, only the picture of the recorded vLLM is written.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from textual.pilot import Pilot
@@ -23,7 +24,9 @@ sys.path.insert(0, str(REPOSITORY))
 
 from gputui.model.machine.snapshot import Attention, Snapshot  # noqa: E402 - from the repository, not an installed package
 from gputui.settings import Settings  # noqa: E402
+from gputui.sources.demo.scenario import SERVER  # noqa: E402
 from gputui.sources.demo_machine import DemoMachine  # noqa: E402
+from gputui.sources.files.recording.shipped import demo_feed  # noqa: E402
 from gputui.sources.machine import LiveMachine  # noqa: E402
 from gputui.sources.probe.feed import feed_opener  # noqa: E402
 from gputui.ui.app import GputuiApp  # noqa: E402
@@ -71,6 +74,19 @@ async def take(pid: int) -> None:
             print(f"attach-{name}.svg")
 
 
+async def take_server() -> None:
+    """Write the picture of the demonstration's vLLM."""
+    machine = DemoMachine()
+    app = GputuiApp(Settings(), machine, lambda: machine, open_feed=lambda snapshot: partial(demo_feed, snapshot))
+    async with app.run_test(size=SIZE, notifications=False) as pilot:
+        await until(pilot, lambda: app.snapshot.number)
+        await until(pilot, lambda: _is_attached(app, SERVER))
+        await until(pilot, lambda: app.attached.targets.current and app.attached.targets.current.device_moment)
+        await asyncio.sleep(3)
+        (FOLDER / "attach-server.svg").write_text(app.export_screenshot(title="gputui"), encoding="utf-8")
+        print("attach-server.svg")
+
+
 async def look_at_tensors(app: GputuiApp, pilot: Pilot[int]) -> None:
     """Ask for looks until the screen has tensors: on a slow machine automatic looks leave them out."""
 
@@ -96,6 +112,9 @@ def main(python: str) -> None:
     """Run the program, and this script again in the environment of the fake GPUs to take the pictures."""
     if "PROGRAM_PID" in os.environ:
         asyncio.run(take(int(os.environ["PROGRAM_PID"])))
+        return
+    asyncio.run(take_server())
+    if python == "server":
         return
     with tempfile.TemporaryDirectory(prefix="gputui-") as folder:
         variables = {**fake_cuda(python, Path(folder)), "XDG_RUNTIME_DIR": folder, "GPUTUI_PROBE": "1"}
