@@ -127,6 +127,48 @@ def test_a_worker_that_was_forked_from_the_engine_is_no_engine(cuda_python: Pyth
     assert {"weights", "kv_cache"} <= {part["part"] for part in document["serving"]["division"]}
 
 
+LIKE_SGLANG = """
+    import gputui.probe, sys, types, torch
+    from types import SimpleNamespace as Object
+
+    for name in ("sglang", "sglang.version", "sglang.srt.managers.scheduler"):
+        sys.modules[name] = types.ModuleType(name)
+    sys.modules["sglang.version"].__version__ = "0.5.23"
+    module = sys.modules["sglang.srt.managers.scheduler"]
+    exec('class Scheduler: pass\\ndef event_loop(scheduler): print("ready", flush=True); input()', vars(module))
+    SLOTS, PAGE = 4096, 16
+    pool = Object(layer_num=4, page_size=PAGE, head_num=2, head_dim=64, v_head_dim=64, dtype=torch.float16)
+    pool.k_buffer = [torch.empty(SLOTS + PAGE, 2, 64, dtype=torch.float16, device="cuda") for _ in range(8)]
+    scheduler = module.Scheduler()
+    vars(scheduler).update(
+        token_to_kv_pool_allocator=Object(
+            size=SLOTS, num_pages=SLOTS // PAGE, page_size=PAGE, _kvcache=pool, num_staged_pages=2,
+            free_pages=torch.arange(200, device="cuda"),
+        ),
+        tree_cache=Object(
+            tree_core=Object(component_evictable_size_={0: 33 * PAGE}, component_protected_size_={0: 80})
+        ),
+        running_batch=Object(reqs=[Object(kv_allocated_len=90, retraction_count=1)]),
+        waiting_queue=[1, 2, 3], max_running_requests=8,
+        server_args=Object(model_path="llama", tp_size=1), model_config=Object(dtype=torch.float16),
+    )
+    module.event_loop(scheduler)
+"""
+
+
+def test_a_scheduler_of_sglang_is_read(cuda_python: Python):
+    child = cuda_python.fork(LIKE_SGLANG)
+    child.expect("ready")
+    document = json.loads(attach(str(child.pid), "--once", "--json", environment=gpu_variables(cuda_python))[1])
+    serving = document["serving"]
+    cache, requests = serving["kv_cache"], serving["requests"]
+    assert (serving["engine"], serving["version"], serving["role"]) == ("SGLang", "0.5.23", "scheduler")
+    assert (cache["blocks"], cache["tokens"], cache["layers"]) == (256, 4096, 4)
+    assert cache["bytes_per_block"] == 4 * 16 * 2 * 128 * 2
+    assert (cache["blocks_free"], cache["blocks_in_use"], cache["blocks_with_prefix"]) == (235, 21, 38)
+    assert (requests["running"], requests["waiting"], requests["longest_tokens"]) == (1, 3, 90)
+
+
 def test_the_process_in_front_of_an_engine_leads_to_it(cuda_python: Python):
     written(cuda_python)
     front = cuda_python.start(FRONT)

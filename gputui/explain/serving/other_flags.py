@@ -11,12 +11,11 @@ import math
 from dataclasses import dataclass, replace
 
 from gputui.explain.serving.capacity import NULL_BLOCKS, blocks_of_request, is_exact, longest_request, tokens_in
-from gputui.model.attached.serving import KvGroup, Serving, ServingSettings
+from gputui.model.attached.serving import DTYPE_BYTES, KvGroup, Serving, ServingSettings
 from gputui.units import format_bytes
 
 CACHE_DTYPES = {"fp8": 1, "fp8_e4m3": 1, "fp8_e5m2": 1, "auto": 0, "float16": 2, "bfloat16": 2, "half": 2, "float": 4}
 """Bytes of an element; 0: as the model's weights."""
-DTYPES = {"float16": 2, "bfloat16": 2, "float32": 4, "uint8": 1, "float8_e4m3fn": 1, "float8_e5m2": 1, "int8": 1}
 TABLE_ENTRY_BYTES = 4
 TABLES_MATTER_BYTES = 1 << 20
 """Less is lost in what PyTorch takes from the driver at once; a larger difference makes a result approximate."""
@@ -108,8 +107,8 @@ def _other_cache(serving: Serving, flags: Flags, each: int) -> tuple[tuple[KvGro
         each = each * flags.block_size // now if now else each
         groups = tuple(replace(group, block_size=flags.block_size) for group in groups)
     if flags.kv_cache_dtype is not None and groups:
-        width = CACHE_DTYPES.get(flags.kv_cache_dtype, 0) or DTYPES.get(serving.settings.dtype or "", 0)
-        before = DTYPES.get(groups[0].dtype or "", 0)
+        width = CACHE_DTYPES.get(flags.kv_cache_dtype, 0) or DTYPE_BYTES.get(serving.settings.dtype or "", 0)
+        before = DTYPE_BYTES.get(groups[0].dtype or "", 0)
         if width and before:
             each = each * width // before
     return groups, each

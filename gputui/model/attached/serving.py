@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+DTYPE_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "uint8": 1, "float8_e4m3fn": 1, "float8_e5m2": 1, "int8": 1}
+"""Bytes of an element of the data types of weights and caches."""
+
 
 @dataclass(frozen=True, slots=True)
 class ServingSettings:
@@ -64,6 +67,13 @@ class KvGroup:
     dtype: str | None = None
     sliding_window: int | None = None
 
+    @property
+    def block_bytes(self) -> int:
+        """What a block takes, of all layers together; 0 where that does not follow."""
+        width = DTYPE_BYTES.get(self.dtype or "", 0)
+        sizes = (self.head_size or 0) + (self.head_size_v or self.head_size or 0)
+        return (self.layers or 0) * (self.block_size or 0) * (self.heads or 0) * sizes * width
+
 
 @dataclass(frozen=True, slots=True)
 class KvTensor:
@@ -95,7 +105,8 @@ class KvCache:
         """What it takes, None where the engine does not say it."""
         sizes = [tensor.size_bytes for tensor in self.tensors if tensor.size_bytes]
         if not sizes:
-            return self.blocks * self.block_bytes if self.blocks and self.block_bytes else None
+            each = self.block_bytes or sum(group.block_bytes for group in self.groups)
+            return self.blocks * each if self.blocks and each else None
         return sum(sizes) if any(tensor.shared_by for tensor in self.tensors) else max(sizes)
 
     @property

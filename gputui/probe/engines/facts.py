@@ -2,8 +2,8 @@
 
 A fact is optional: where none of its places has a value of its kind, it is None. A place is a path of attributes; it
 begins with the name of an object in `classes`. `#` at its end asks for the number of elements, `*` in it is the only
-element of a list or dictionary. A place with ` + ` is a sum, of which each part must be there. Where versions differ,
-the newest place comes first.
+element of a list or dictionary. A place with ` + ` is a sum, of which each part must be there, and ` / ` in a part
+divides whole numbers. Where versions differ, the newest place comes first.
 """
 
 from __future__ import annotations
@@ -236,4 +236,63 @@ TRANSFORMERS = EngineFacts(
     must_run=True,
 )
 
-ENGINES = (VLLM, TRANSFORMERS)
+_SLOTS = "core.token_to_kv_pool_allocator"
+_PAGE = f"{_SLOTS}.page_size"
+_FREE_PAGES = tuple(f"{_SLOTS}.free_pages# + {_SLOTS}.{name}" for name in ("num_staged_pages", "release_pages#"))
+_KEPT = "core.tree_cache.tree_core.component_evictable_size_.*"
+"""Tokens that only a prefix keeps, in a tree of one kind of layers in Python; a tree in Rust does not show them."""
+
+SGLANG = EngineFacts(
+    name="SGLang",
+    version="sglang.version.__version__",
+    modules=("sglang.srt.managers.scheduler",),
+    packages=("sglang",),
+    classes={"core": ("sglang.srt.managers.scheduler", "Scheduler")},
+    leading="core",
+    made="waiting_queue",
+    among={},
+    facts={
+        "settings": {
+            "model": (("core.server_args.model_path",), TEXT),
+            "dtype": (("core.model_config.dtype",), TEXT),
+            "max_num_seqs": (("core.max_running_requests",), WHOLE),
+            "block_size": ((_PAGE,), WHOLE),
+            "tensor_parallel_size": (("core.server_args.tp_size",), WHOLE),
+        },
+        "profile": {},
+        "cache": {"blocks": ((f"{_SLOTS}.num_pages", f"{_SLOTS}.size"), WHOLE)},
+        "use": {
+            "blocks": ((f"{_SLOTS}.num_pages", f"{_SLOTS}.size"), WHOLE),
+            "free_blocks": (  # those that only a prefix keeps are given to the next request that needs them
+                tuple(f"{free} + {_KEPT} / {_PAGE}" for free in _FREE_PAGES),
+                WHOLE,
+            ),
+            "prefix_blocks": (
+                (f"{_KEPT} / {_PAGE} + core.tree_cache.tree_core.component_protected_size_.* / {_PAGE}",),
+                WHOLE,
+            ),
+            "running": (("core.running_batch.reqs#",), WHOLE),
+            "waiting": (("core.waiting_queue#",), WHOLE),
+        },
+    },
+    groups=(f"{_SLOTS}._kvcache",),
+    group={
+        "layers": (("group.layer_num",), WHOLE),
+        "block_size": (("group.page_size",), WHOLE),
+        "heads": (("group.head_num",), WHOLE),
+        "head_size": (("group.head_dim",), WHOLE),
+        "head_size_v": (("group.v_head_dim",), WHOLE),
+        "dtype": (("group.dtype",), TEXT),
+    },
+    tensors=(),
+    tensor={},
+    requests=("core.running_batch.reqs",),
+    request={"tokens": "kv_allocated_len", "preemptions": "retraction_count"},
+    variables={"model_runner": "core.tp_worker.model_runner"},
+    caches=(),
+    roles={(True, False): "scheduler"},
+    null_blocks=0,
+    must_run=True,
+)
+
+ENGINES = (VLLM, SGLANG, TRANSFORMERS)

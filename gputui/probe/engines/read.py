@@ -15,7 +15,7 @@ from gputui.probe.guards.originals import perf_counter
 from gputui.probe.objects import plain, stacks
 from gputui.probe.objects.attributes import AttributeReader
 from gputui.probe.objects.stacks import Namespace
-from gputui.probe.objects.torch_types import AnyObject
+from gputui.probe.objects.torch_types import AnyObject, tensor_base
 
 FIRST_REST_S, LONGEST_REST_S = 1.0, 64.0
 """How long to wait between searches for an engine that is imported and was not found: a search takes milliseconds."""
@@ -133,6 +133,10 @@ class _Reading:
         return None
 
     def _part(self, place: str, kind: str) -> AnyObject:
+        place, _, by = place.partition(" / ")
+        if by:
+            whole, divisor = self._part(place, kind), self._part(by, kind)
+            return whole // divisor if whole is not None and divisor else None
         path, sharp, _ = place.partition("#")
         value = self._at(path)
         return _length(value) if sharp else _converted(value, kind)
@@ -142,7 +146,10 @@ class _Reading:
         return next((value for value in values if value is not _NOTHING and value is not None), _NOTHING)
 
     def _elements(self, places: Places) -> list[Any]:
-        return _elements_of(self._first(places))[:ELEMENTS_AT_MOST]
+        value = self._first(places)
+        if value is _NOTHING or type(value) in (list, tuple, dict):
+            return _elements_of(value)[:ELEMENTS_AT_MOST]
+        return [value]
 
     def _at(self, path: str) -> AnyObject:
         start, *names = path.split(".")
@@ -173,7 +180,11 @@ def _only(value: AnyObject) -> AnyObject:
 
 
 def _length(value: AnyObject) -> int | None:
-    """The number of elements of a plain container, or of one derived from it, past its own `__len__`."""
+    """The number of elements of a plain container or a tensor, or of one derived from it, past its own `__len__`."""
+    torch = sys.modules.get("torch")
+    if torch is not None and type(value) is torch.Tensor:
+        shape = tensor_base(torch).shape.__get__(value)
+        return shape[0] if shape else None
     base = next((base for base in _SIZED if issubclass(type(value), base)), None)
     return None if base is None else base.__len__(value)
 

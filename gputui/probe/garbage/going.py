@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 
 from gputui.probe.objects.attributes import AttributeReader
 from gputui.probe.objects.plain import namespace_of
-from gputui.probe.objects.torch_types import AnyObject, Tensor, Torch
+from gputui.probe.objects.torch_types import AnyObject, Tensor, Torch, tensor_base
 from gputui.probe.pace.meter import Meter
 from gputui.probe.tensors.autograd import Graph, can_read_saved
 from gputui.probe.tensors.gradients import AtRest, GradientReader
-from gputui.probe.tensors.wrapped_tensors import UNREADABLE, WrapperReader, tensor_base
+from gputui.probe.tensors.wrapped_tensors import UNREADABLE, WrapperReader
 
 _PASSED_OVER = (type, ModuleType)
 

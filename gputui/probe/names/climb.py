@@ -33,10 +33,10 @@ from gputui.probe.objects import plain
 from gputui.probe.objects.handles import Handle, handle_of, objects_of
 from gputui.probe.objects.listing import finished, of_classes
 from gputui.probe.objects.stacks import is_of_probe, stacks_by_thread
-from gputui.probe.objects.torch_types import AnyObject, Tensor, Torch
+from gputui.probe.objects.torch_types import AnyObject, Tensor, Torch, tensor_base
 from gputui.probe.search.keepers import CYCLE, GRADIENT_GRAPH
 from gputui.probe.search.variables import NamedValue
-from gputui.probe.tensors.wrapped_tensors import UNREADABLE, tensor_base
+from gputui.probe.tensors.wrapped_tensors import UNREADABLE
 from gputui.protocol import owners
 
 SAMPLES = 4

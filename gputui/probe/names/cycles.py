@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 
 from gputui.probe.objects import plain
 from gputui.probe.objects.stacks import is_of_library
-from gputui.probe.objects.torch_types import AnyObject, Tensor, Torch
+from gputui.probe.objects.torch_types import AnyObject, Tensor, Torch, tensor_base
 from gputui.probe.search.modules import ModuleTrees
 from gputui.probe.search.variables import NamedValue
 from gputui.probe.tensors.entries import HOST, new_entry
 from gputui.probe.tensors.gradients import AtRest, GradientReader
-from gputui.probe.tensors.wrapped_tensors import UNREADABLE, tensor_base
+from gputui.probe.tensors.wrapped_tensors import UNREADABLE
 from gputui.protocol.owners import KIND, UNNAMED, Owner, field
 
 PASSED_AT_MOST = 4000

@@ -1,4 +1,4 @@
-"""Names for the program's objects in annotations: PyTorch is not imported here, so its types are only names."""
+"""Names for the program's objects in annotations, and the base of tensors: PyTorch is not imported here."""
 
 from __future__ import annotations
 
@@ -15,3 +15,8 @@ Node: TypeAlias = Any
 """A node of the autograd graph."""
 AnyObject: TypeAlias = Any
 """Any object of the program."""
+
+
+def tensor_base(torch: Torch) -> AnyObject:
+    """PyTorch's C base class of tensors, which was named `_TensorBase` before 2.2."""
+    return getattr(torch._C, "TensorBase", None) or torch._C._TensorBase

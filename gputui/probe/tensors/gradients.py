@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from gputui.probe.objects import stacks
 from gputui.probe.objects.threads import Threads, waits_of_this_thread
-from gputui.probe.objects.torch_types import Node, Tensor, Torch
-from gputui.probe.tensors.wrapped_tensors import UNREADABLE, tensor_base
+from gputui.probe.objects.torch_types import Node, Tensor, Torch, tensor_base
+from gputui.probe.tensors.wrapped_tensors import UNREADABLE
 
 
 class GradientReader:

@@ -13,14 +13,13 @@ from itertools import compress, repeat
 from operator import is_not
 from typing import Callable, Tuple, TypeVar
 
-from gputui.probe.objects.torch_types import Module, Tensor, Torch
+from gputui.probe.objects.torch_types import Module, Tensor, Torch, tensor_base
 from gputui.probe.pace.meter import Meter
 from gputui.probe.pace.turns import Turns
 from gputui.probe.search.modules import KnownModule, all_registered, registered
 from gputui.probe.tensors.cache_names import of_caches
 from gputui.probe.tensors.gradients import GradientReader
 from gputui.probe.tensors.storages import Ledger
-from gputui.probe.tensors.wrapped_tensors import tensor_base
 from gputui.protocol.owners import PART as PART_OF_OWNER
 from gputui.protocol.owners import Owner, field, gradient_of
 

@@ -15,9 +15,9 @@ from operator import itemgetter
 from typing import Any
 
 from gputui.probe.objects.attributes import module_dict
-from gputui.probe.objects.torch_types import Module, Torch
+from gputui.probe.objects.torch_types import Module, Torch, tensor_base
 from gputui.probe.search.modules import KnownModule
-from gputui.probe.tensors.wrapped_tensors import UNREADABLE, tensor_base
+from gputui.probe.tensors.wrapped_tensors import UNREADABLE
 
 REDUCER = "reducer"
 """The value of `gputui.model.attached.tensors.Keeper`."""

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 from itertools import compress
 from operator import itemgetter
 
-from gputui.probe.objects.torch_types import AnyObject, Tensor, Torch
+from gputui.probe.objects.torch_types import AnyObject, Tensor, Torch, tensor_base
 from gputui.probe.tensors.entries import Entry
-from gputui.probe.tensors.wrapped_tensors import UNREADABLE, tensor_base
+from gputui.probe.tensors.wrapped_tensors import UNREADABLE
 
 SMALL_SHARE = 4
 """A tensor that shows more than 1/4 of its storage is not a small view."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from gputui.probe.objects.attributes import AttributeReader
 from gputui.probe.objects.plain import mro_of, namespace_of
-from gputui.probe.objects.torch_types import AnyObject, Tensor, Torch
+from gputui.probe.objects.torch_types import Tensor, Torch, tensor_base
 
 UNREADABLE = (RuntimeError, TypeError, ValueError, AttributeError)
 """What PyTorch raises for a tensor that has no storage of its own, or no sizes."""
@@ -73,8 +73,3 @@ class WrapperReader:
             return getattr(self._base, name)(tensor)
         except UNREADABLE:  # each sparse layout has only two or three of these
             return None
-
-
-def tensor_base(torch: Torch) -> AnyObject:
-    """PyTorch's C base class of tensors, which was named `_TensorBase` before 2.2."""
-    return getattr(torch._C, "TensorBase", None) or torch._C._TensorBase

@@ -11,7 +11,7 @@ from gputui.model.attached.analysis import Finding
 from gputui.model.attached.serving import Serving
 from gputui.model.weight import Weight
 
-SEATS = {"transformers": "max_requests_per_batch"}
+SEATS = {"transformers": "max_requests_per_batch", "SGLang": "max_running_requests"}
 """What engines call their limit of running requests, if that is not vLLM's `max_num_seqs`."""
 
 
