@@ -105,7 +105,7 @@ class KvCache:
         """What it takes, None where the engine does not say it."""
         sizes = [tensor.size_bytes for tensor in self.tensors if tensor.size_bytes]
         if not sizes:
-            each = self.block_bytes or sum(group.block_bytes for group in self.groups)
+            each = self.block_bytes or (self.groups[0].block_bytes if len(self.groups) == 1 else 0)
             return self.blocks * each if self.blocks and each else None
         return sum(sizes) if any(tensor.shared_by for tensor in self.tensors) else max(sizes)
 

@@ -104,11 +104,20 @@ def test_as_many_more_requests_fit_as_free_blocks_and_the_flag_allow():
 
 
 MISSING = {
-    "the cache's size": replace(SERVER, cache=replace(SERVER.cache, tensors=())),
+    "the cache's size": replace(SERVER, cache=replace(SERVER.cache, tensors=(), groups=())),
+    "the size of layers of several kinds": replace(
+        SERVER, cache=replace(SERVER.cache, tensors=(), groups=2 * SERVER.cache.groups)
+    ),
     "the profiling run": replace(SERVER, profile=ServingProfile()),
     "the longest request": replace(SERVER, settings=replace(SETTINGS, max_model_len=None)),
     "a size of blocks that is none": replace(SERVER, cache=replace(SERVER.cache, tensors=(KvTensor(1, layers=1),))),
 }
+
+
+def test_where_the_layers_lie_need_not_be_known_if_all_are_of_one_kind():
+    without = replace(SERVER, cache=replace(SERVER.cache, tensors=()))
+    flags = Flags(gpu_memory_utilization=0.9)
+    assert with_flags(without, flags) == with_flags(SERVER, flags)
 
 
 @pytest.mark.parametrize("server", MISSING.values(), ids=MISSING)
