@@ -9,8 +9,6 @@ import logging
 import os
 import re
 import sys
-import tempfile
-from pathlib import Path
 
 os.environ.update(
     VLLM_ENABLE_V1_MULTIPROCESSING="0", VLLM_USE_V2_MODEL_RUNNER="0", VLLM_USE_FLASHINFER_SAMPLER="0",
@@ -21,13 +19,8 @@ os.environ.update(
 from vllm import LLM, SamplingParams
 
 import gputui.probe  # noqa: F401
+from tests.attach.programs import small_llama
 
-MODEL = {
-    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 512, "intermediate_size": 1024,
-    "num_attention_heads": 8, "num_key_value_heads": 4, "num_hidden_layers": 6, "vocab_size": 32000,
-    "max_position_embeddings": 16384, "rms_norm_eps": 1e-5, "torch_dtype": "float16", "hidden_act": "silu",
-    "bos_token_id": 1, "eos_token_id": 2,
-}  # fmt: skip
 FLAGS = {
     "load_format": "dummy", "enforce_eager": True, "skip_tokenizer_init": True, "dtype": "float16",
     "gpu_memory_utilization": 0.5, "max_model_len": 1024, "disable_log_stats": True,
@@ -40,9 +33,7 @@ def say(*words):
 
 
 def served(changes):
-    folder = tempfile.mkdtemp(prefix="vllm-model-")
-    Path(folder, "config.json").write_text(json.dumps(MODEL))
-    return LLM(model=folder, **FLAGS | changes)
+    return LLM(model=small_llama.folder(), **FLAGS | changes)
 
 
 class Told(logging.Handler):
