@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from textwrap import wrap
 
 from gputui.errors import GputuiError
 from gputui.explain.owners.names import listed
@@ -14,6 +15,8 @@ from gputui.sources.probe.client import ProbeClient
 
 ONCE_WAITS_S = 60.0
 """How long `--once` waits for a main thread that does not come back to Python."""
+WIDTH = 80
+"""Columns of the question where it is printed."""
 
 
 def put_probes_in(pids: list[int], *, is_assumed: bool, limit_s: float | None) -> None:
@@ -87,7 +90,7 @@ class Loader:
 
 
 def question(programs: Mapping[int, str] | Mapping[str, str]) -> list[str]:
-    """What is asked before the probe is put into processes, given by PID or NODE:PID with what they run, in lines."""
+    """What is asked before the probe is put into processes, given by PID or NODE:PID with what they run."""
     pids = " ".join(map(str, programs))
     names = ", ".join(dict.fromkeys(programs.values()))
     is_one = len(programs) == 1
@@ -95,10 +98,9 @@ def question(programs: Mapping[int, str] | Mapping[str, str]) -> list[str]:
     return [
         f"The probe will be put into {targets}: {names}",
         f"{'Its' if is_one else 'Each'} main thread stops for a few milliseconds, and a new thread loads it.",
-        "It opens a socket for you and root, and ends ten minutes after its last",
-        f"viewer; to end it at once: gputui attach {pids} --detach",
-        "To keep it out for good: start the program with GPUTUI_PROBE=0, or answer",
-        f"never to gputui attach {pids}",
+        "It opens a socket for you and root, and ends ten minutes after its last viewer.",
+        f"To end it at once: gputui attach {pids} --detach",
+        f"To keep it out for good: start the program with GPUTUI_PROBE=0, or answer never to gputui attach {pids}",
     ]
 
 
@@ -135,5 +137,6 @@ def _may(programs: dict[int, str]) -> bool:
 
 def word_about(programs: Mapping[int, str] | Mapping[str, str]) -> str:
     """Ask whether the probe may be put into these processes: a word of `ANSWERS`, "no" without a terminal."""
-    answer = typed("\n".join(question(programs)) + "\nPut it in? (yes, no, never for this program) ")
+    lines = [line for sentence in question(programs) for line in wrap(sentence, WIDTH, break_on_hyphens=False)]
+    answer = typed("\n".join(lines) + "\nPut it in? (yes, no, never for this program) ")
     return {"y": YES, YES: YES, NEVER: NEVER}.get(answer, NO)
