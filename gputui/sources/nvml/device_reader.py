@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from gputui.model.machine.device import Device
@@ -23,6 +23,7 @@ _SHARES_HOST_MEMORY = Absent("this GPU has no memory of its own: it shares the h
 _OF_INSTANCES = {
     reading.field: CALLS[reading.field] for reading in READINGS if reading.of_instances and reading.field in CALLS
 }
+_OF_GPUS = {**CALLS, "throttled": COUNTERS}
 _TAKEN_LATER = {reading.field: NOT_READ for reading in READINGS if reading.cadence is Cadence.MEAN}
 _WATCHED = tuple(reading.field for reading in READINGS if reading.cadence is Cadence.WATCHED)
 _CONSTANT = tuple(
@@ -54,16 +55,27 @@ class AnswerCache:
         self._nvml = nvml
         self._handle = handle
         self._answers: dict[Call, Answer] = {}
+        self._readings: dict[str, Raw] = {}
+        self._readings_hold_until: dict[str, float] = {}
 
-    def reading(self, field: FieldCalls, now: float) -> Raw:
-        """The field's reading, absent with NVML's reason where a call failed."""
-        values = []
+    def readings(self, fields: Mapping[str, FieldCalls], now: float) -> dict[str, Raw]:
+        """The reading of each field, absent with NVML's reason where a call failed; it holds as long as its answers."""
+        holds_until = self._readings_hold_until
+        for name, field in fields.items():
+            if holds_until.get(name, now) <= now:
+                self._readings[name], holds_until[name] = self._reading(field, now)
+        return self._readings.copy()
+
+    def _reading(self, field: FieldCalls, now: float) -> tuple[Raw, float]:
+        """The reading, and until when it holds."""
+        values, holds_until = [], LIFETIME_S[Cadence.ONCE]
         for call in field.calls:
             answer = self.answer(call, now)
+            holds_until = min(holds_until, answer.expires_at)
             if answer.error is not None:
-                return answer.error.absent
+                return answer.error.absent, holds_until
             values.append(answer.value)
-        return field.checked(field.convert(*values))
+        return field.checked(field.convert(*values)), holds_until
 
     def answer(self, call: Call, now: float, *, of_now: bool = False) -> Answer:
         """The answer that holds at `now`; the call is made where there is none. `of_now`: an older one does not do."""
@@ -126,16 +138,13 @@ class DeviceReader:
             self.handle = self._open_handle()
             self.answers, self._throttling = AnswerCache(self._nvml, self.handle), Throttling()
         is_instance = self.device.mig is not None
-        readings = {
-            field: self.answers.reading(calls, now)
-            for field, calls in (_OF_INSTANCES if is_instance else CALLS).items()
-        }
+        readings = self.answers.readings(_OF_INSTANCES if is_instance else _OF_GPUS, now)
         for field in _IDENTITY:
             readings[field] = value_of(readings.get(field)) or getattr(self.device, field)
         readings |= _TAKEN_LATER
         if is_instance:
             return self.device._replace(**(readings | _NOT_OF_INSTANCES), lost=None)
-        readings["throttled"] = self._throttling.between(self.answers.reading(COUNTERS, now))
+        readings["throttled"] = self._throttling.between(readings["throttled"])
         readings["throttle_reasons"] = lasting(readings["throttle_reasons"], readings["throttled"])
         error = self.answers.answer(MEMORY, now).error
         shares_host_memory = error is not None and error.code == Code.NOT_SUPPORTED

@@ -68,11 +68,24 @@ class Painted(Widget):
     def lines(self) -> tuple[Line, ...]:
         return self._lines
 
-    def render_line(self, y: int) -> Strip:
-        """Line `y` as a strip of the widget's width."""
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The lines of `crop` as strips.
+
+        Textual's own method also draws borders, padding and opacity, which these widgets lack, and takes as long for a
+        line as drawing it does.
+        """
+        width = self.size.width
+        strips = [self._strip(y, width) for y in crop.line_range]
+        for line_filter in self.get_line_filters():
+            strips = [strip.apply_filter(line_filter, self.background_colors[1]) for strip in strips]
+        if crop.column_span != (0, width):
+            strips = [strip.crop(*crop.column_span) for strip in strips]
+        return strips
+
+    def _strip(self, y: int, width: int) -> Strip:
         line = self._lines[y] if y < len(self._lines) else ()
         segments = [Segment(printable(text), self._style(role)) for text, role in line]
-        return Strip(segments).adjust_cell_length(self.size.width, self._style("plain"))
+        return Strip(segments).adjust_cell_length(width, self._style("plain"))
 
     def notify_style_update(self) -> None:
         """Paint again where a theme gives a role of this widget another look."""
