@@ -66,6 +66,8 @@ def given_away(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in REGISTERS:
             yield from map(ast.unparse, [*node.args[:1], *(word.value for word in node.keywords)])
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".register_callback"):
+            yield ast.unparse(node.args[-1]).rpartition(".")[2]
 
 
 def unguarded(function: ast.FunctionDef) -> list[str]:

@@ -13,7 +13,7 @@ from gputui.probe.looks import counters
 from gputui.probe.looks.counters import CounterReader
 from gputui.probe.looks.looks import LookRunner
 from gputui.probe.looks.messages import action_result_frame, look_frame, step_frame
-from gputui.probe.looks.swing import TopWatch
+from gputui.probe.looks.top_watch import TopWatch
 from gputui.probe.main_thread import process
 from gputui.probe.main_thread.calls import MainThread
 from gputui.probe.main_thread.untraced import untraced
@@ -52,7 +52,7 @@ class Server:
         self._viewers: list[Viewer] = []
         self._main_thread = MainThread(waker.wake)
         self._counters = CounterReader(self._main_thread)
-        self._top_watch = TopWatch()
+        self._top_watch = TopWatch(waker.wake)
         self._look_runner = LookRunner(self._main_thread, self._counters)
         self._action_runner = ActionRunner(self._main_thread)
         self._step_recorder = StepRecorder(self._main_thread)
@@ -135,7 +135,8 @@ class Server:
         """The last viewer has gone: drop what is under way for it and what was kept for it."""
         for runner in self._runners:
             runner.leave()
-        self._top_watch = TopWatch()
+        self._top_watch.close()
+        self._top_watch = TopWatch(self._waker.wake)
 
     def _wait(self, stop: Stop) -> list[int]:
         waiting = poll()
@@ -254,7 +255,7 @@ class Server:
             ready = [request for viewer, request in waiting if self._is_time(viewer, request)]
             if ready:  # one that is urgent, and the shortest pause that one of the viewers allows
                 request = min(ready, key=lambda request: (not request.is_urgent, request.pause_ms))
-                if request.is_urgent or self._look_runner.is_eager or self._top_watch.is_moment():
+                if request.is_urgent or self._top_watch.is_moment(is_eager=self._look_runner.is_eager):
                     self._look_runner.begin(request, is_at_top=self._top_watch.begin() and not request.is_urgent)
 
     def _is_time(self, viewer: Viewer, request: LookRequest) -> bool:

@@ -1,0 +1,231 @@
+"""Finds the moment for a look near the top of a step.
+
+Python runs ahead of the GPU and waits for it mostly where a step has given its memory back, so that is where the main
+thread comes to its calls. The probe's own thread therefore reads the counters beside it, many times a second. While
+PyTorch allocates memory from the driver, such a read would stop all of Python until the driver is done: it reads only
+where that has not happened for a while, by the counters that the main thread reads and by its own.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from gputui.probe.guards.originals import perf_counter, sleep, thread_time
+from gputui.probe.looks.backward_start import BackwardStart
+from gputui.probe.looks.swing import DeviceReads
+from gputui.probe.main_thread import process
+from gputui.probe.main_thread.activity import is_in_backward
+
+READ_EVERY_S, REST_S, RESTS_AFTER = 0.02, 0.2, 100
+"""How often the counters are read while they change, and after so many reads that found them unchanged."""
+SHARE_OF_TIME, SHARE_OF_WAIT = 0.003, 0.1
+"""How much of the time this may take, and while a look waits: with many devices or threads there are fewer reads."""
+STEADY_S = 2.0
+"""For so long PyTorch must have allocated nothing from the driver."""
+NEAR_TOP, AT_TOP = 0.93, 0.985
+"""What part of the highest is near the top, and what part a moment must have while the start of a backward pass is
+awaited, which may be nearer."""
+AWAITED_STEPS, AWAITED_S = 1.5, 1.2
+"""For how many steps, and for how long at least, it is awaited."""
+LOOKS_ANYWHERE = 3
+"""Every third look is taken wherever the program is."""
+WAIT_STEPS, LEAST_WAIT_S, LONGEST_WAIT_S = 3.0, 3.0, 20.0
+"""For how many steps a look waits for the top, and for how long at least and at most."""
+LEARN_S = 1.5
+"""How much longer the first looks wait, so that the length of a step can be measured."""
+POLL_S, MICROSECOND_S = 0.001, 1e-6
+TURN_S = 0.0005
+"""How long another thread may keep the interpreter while a look waits for the top: a tenth of what Python sets."""
+READS_A_STEP, QUICKEST_S, SLOWEST_S, CLOSE_S = 100, 0.002, 0.005, 0.0005
+"""How often the counters are read meanwhile, with the time between two reads at least and at most, and right before the
+top. Python may be through a forward pass in some milliseconds, however long the GPU takes."""
+
+
+class TopWatch:
+    """Reads the counters of all devices that are used, and finds the moment for a look; `wake` wakes its thread."""
+
+    def __init__(self, wake: Callable[[], object]) -> None:
+        self._backward = BackwardStart(wake)
+        self._swings: dict[int, DeviceReads] = {}
+        self._driver_calls: dict[int, tuple[int, int]] = {}
+        """How often PyTorch had allocated from the driver and freed, for each device, when the main thread read it."""
+        self._changed_at = 0.0
+        """When (`perf_counter`) these were last found changed."""
+        self._is_steady = False
+        self._next_at = 0.0
+        self._unchanged = 0
+        self._waits_until = self._learns_until = self._awaits_until = 0.0
+        """Until when (`perf_counter`) a look waits for the top, to learn of steps, and for a backward pass; 0.0 if none
+        waits."""
+        self.is_at_top = False
+        """Whether a look that waits may begin now."""
+        self._number = 0
+        """How many looks there were."""
+        self._spent_s = 0.0
+
+    @property
+    def _is_waiting(self) -> bool:
+        """Whether a look waits for the top; one that nobody wants any more does so no longer than any other."""
+        return perf_counter() < self._waits_until
+
+    def note(self, devices: list[dict[str, Any]]) -> None:
+        """The main thread has read these counters."""
+        calls = {each["device"]: (each["num_device_alloc"], each["num_device_free"]) for each in devices}
+        now = perf_counter()
+        self._changed_at = now if calls != self._driver_calls else self._changed_at
+        self._is_steady, self._driver_calls = bool(calls) and now - self._changed_at >= STEADY_S, calls
+        for device in devices:
+            if device["allocated_bytes"]:
+                self._swings.setdefault(device["device"], DeviceReads())
+
+    def fields(self) -> list[dict[str, Any]]:
+        """What was read in the last minute, for each device."""
+        return [swing.fields(device) for device, swing in self._swings.items() if swing.is_fresh]
+
+    def wait(
+        self,
+        waiting: Any,  # noqa: ANN401 (`poll` has no public type)
+        longest_s: float,
+        note_wait: Callable[[float], None],
+        *,
+        is_alone: bool,
+    ) -> list[tuple[int, int]]:
+        """Wait for what is registered with `waiting`, and read the counters meanwhile; returns what is ready.
+
+        Also ends when a look that waits for the top may begin. `note_wait` is told when each part of the wait began.
+        While a look waits, and nothing runs in the main thread (`is_alone`), the interpreter is handed over sooner: on
+        a busy machine a forward pass would be over before this thread gets a turn.
+        """
+        self._backward.let_go()
+        if not self._is_waiting:
+            self._backward.leave()
+        before_s = sys.getswitchinterval()
+        if not self._is_waiting or not is_alone or before_s <= TURN_S:
+            return self._wait(waiting, longest_s, note_wait)
+        sys.setswitchinterval(TURN_S)
+        try:
+            return self._wait(waiting, longest_s, note_wait)
+        finally:
+            if abs(sys.getswitchinterval() - TURN_S) < MICROSECOND_S:  # the program has not set another one meanwhile
+                sys.setswitchinterval(before_s + MICROSECOND_S / 2)
+
+    def _wait(
+        self,
+        waiting: Any,  # noqa: ANN401
+        longest_s: float,
+        note_wait: Callable[[float], None],
+    ) -> list[tuple[int, int]]:
+        ends_at = perf_counter() + longest_s
+        while True:
+            began = perf_counter()
+            until = min(ends_at, self._next_at) if self._is_steady else ends_at
+            pause_s = max(0.0, until - began)
+            if pause_s < POLL_S:  # shorter than `poll` can wait
+                sleep(pause_s)
+            ready: list[tuple[int, int]] = waiting.poll(int(pause_s / POLL_S))
+            note_wait(began)
+            self._read()
+            if ready or perf_counter() >= ends_at or self.is_at_top:
+                return ready
+
+    def _read(self) -> None:
+        """Read the counters if it is time for that."""
+        if not self._is_steady or (perf_counter() < self._next_at and not self._backward.is_held):
+            return
+        began, torch = thread_time(), process.loaded_torch()
+        before = [swing.allocated_bytes for swing in self._swings.values()]
+        self._is_steady = torch is not None and process.has_cuda(torch) and self._read_all(torch)
+        self._changed_at = self._changed_at if self._is_steady else perf_counter()
+        is_changed = before != [swing.allocated_bytes for swing in self._swings.values()]
+        self._unchanged = 0 if is_changed else self._unchanged + 1
+        self.is_at_top = self._is_waiting and self._has_come()
+        now, cost_s = perf_counter(), thread_time() - began
+        self._spent_s += cost_s if self._is_waiting else 0.0
+        self._next_at = now + self._distance_s(cost_s)
+
+    def _read_all(self, torch: ModuleType) -> bool:
+        """Read each device; returns whether PyTorch has allocated nothing from the driver since."""
+        is_steady, is_held = True, self._backward.is_held
+        for device, swing in self._swings.items():
+            try:
+                counters = torch._C._cuda_memoryStats(device)
+            except RuntimeError:  # another allocator has taken the place of PyTorch's
+                return False
+            allocated_bytes, requests = counters["allocated_bytes"]["all"], counters["allocation"]["all"]
+            swing.add(allocated_bytes["current"], requests["allocated"], is_before_backward=is_held)
+            calls = counters.get("num_device_alloc", 0), counters.get("num_device_free", 0)
+            is_steady = is_steady and calls == self._driver_calls.get(device)
+        return is_steady
+
+    def is_moment(self, *, is_eager: bool) -> bool:
+        """Whether an automatic look may begin: two of three wait for the top, if that comes in time.
+
+        One for somebody who waits for names (`is_eager`) waits for it only where the length of a step is known.
+        """
+        if not self._waits_until:
+            widest = self._widest()
+            if self._number % LOOKS_ANYWHERE == 0 or not self._is_steady or widest is None:
+                return True
+            if is_eager and not widest.has_steps:
+                return True
+            now = perf_counter()
+            wait_s = min(max(widest.step_s * WAIT_STEPS, LEAST_WAIT_S), LONGEST_WAIT_S)
+            self._waits_until, self._learns_until, self._next_at = now + wait_s, now + LEARN_S, 0.0
+            self._awaits_until = now + max(widest.step_s * AWAITED_STEPS, AWAITED_S)
+            self._await_backward()
+        return self.is_at_top or perf_counter() >= self._waits_until or not self._is_steady
+
+    def begin(self) -> bool:
+        """A look begins; returns whether it has come to the top."""
+        is_at_top, self.is_at_top, self._waits_until = self.is_at_top, False, 0.0
+        self._backward.leave()
+        self._number += 1
+        return is_at_top
+
+    def close(self) -> None:
+        """No look waits any more."""
+        self._backward.leave()
+        self._backward.let_go()
+
+    def spent_s(self) -> float:
+        """What waiting for the top has cost since this was last asked."""
+        spent_s, self._spent_s = self._spent_s, 0.0
+        return spent_s
+
+    def _widest(self) -> DeviceReads | None:
+        wide = [swing for swing in self._swings.values() if swing.whole.is_wide]
+        return max(wide, key=lambda swing: swing.whole.highest - swing.whole.lowest, default=None)
+
+    @property
+    def _part(self) -> float:
+        """What part of the highest must be allocated for a look now."""
+        is_awaited = self._backward.is_watching and perf_counter() < self._awaits_until
+        return AT_TOP if is_awaited and not self._backward.is_held else NEAR_TOP
+
+    def _await_backward(self) -> None:
+        torch = process.loaded_torch()
+        if torch is not None:
+            self._backward.watch(torch)
+
+    def _has_come(self) -> bool:
+        """Whether the device with the widest range is near its top, and no backward pass is under way.
+
+        At first it waits until it knows how long a step takes.
+        """
+        widest, is_held = self._widest(), self._backward.is_held
+        if widest is None or widest.missing_bytes(self._part) or (is_in_backward() and not is_held):
+            return False
+        return widest.has_steps or perf_counter() > self._learns_until
+
+    def _distance_s(self, cost_s: float) -> float:
+        """The time until the next read."""
+        if not self._is_waiting:
+            return max(REST_S if self._unchanged > RESTS_AFTER else READ_EVERY_S, cost_s / SHARE_OF_TIME)
+        widest = self._widest()
+        distance_s = min(max(widest.step_s / READS_A_STEP if widest else 0.0, QUICKEST_S), SLOWEST_S)
+        if widest is not None and widest.rises_by_s > 0:
+            distance_s = min(distance_s, widest.missing_bytes(self._part) / widest.rises_by_s / 2)
+        return max(CLOSE_S, distance_s, cost_s / SHARE_OF_WAIT)

@@ -1,0 +1,165 @@
+"""The start of a backward pass holds the main thread, briefly, and lets nothing of the probe reach the program."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import textwrap
+
+import pytest
+
+from gputui.probe.looks.backward_start import HOLD_S, HOLDS_AT_MOST
+from tests.other_pythons import other_python
+from tests.torches import REPOSITORY
+
+pytestmark = pytest.mark.needs("python3.12")
+
+BEGINNING = """
+    import os, signal, sys, threading, time, types
+
+    torch, autograd = types.ModuleType("torch"), types.ModuleType("torch.autograd")
+    exec("def backward(): return 'passed'\\ndef grad(): return 'passed'", autograd.__dict__)
+    sys.modules.update({"torch": torch, "torch.autograd": autograd})
+    from gputui.probe.guards.boundary import MAIN_THREAD
+    from gputui.probe.looks.backward_start import BackwardStart
+
+    woken, said = threading.Event(), []
+
+    def let_go_when_woken(start):
+        woken.wait()
+        said.append(f"held {start.is_held}")
+        time.sleep(0.001)
+        said.append("let go")
+        start.let_go()
+"""
+CASES = {
+    "held until it is let go": (
+        """
+        start = BackwardStart(woken.set)
+        start.watch(torch)
+        thread = threading.Thread(target=let_go_when_woken, args=(start,))
+        thread.start()
+        said.append(autograd.backward())
+        thread.join()
+        start.leave()
+        print(said, start.is_held, autograd.grad(), sys.monitoring.get_tool(4))
+        """,
+        "['held True', 'let go', 'passed'] False passed None",
+    ),
+    "held briefly, and a few times, by nobody": (
+        """
+        start, wakes, longest_s = BackwardStart(lambda: wakes.append(1)), [], 0.0
+        start.watch(torch)
+        for _ in range(100):
+            began = time.thread_time_ns(), time.perf_counter()
+            autograd.backward()
+            longest_s = max(longest_s, time.perf_counter() - began[1])
+        print(len(wakes), longest_s < 100 * HOLD_S)
+        """,
+        f"{HOLDS_AT_MOST} True",
+    ),
+    "not held in another thread": (
+        """
+        start = BackwardStart(woken.set)
+        start.watch(torch)
+        thread = threading.Thread(target=lambda: said.append(autograd.backward()))
+        thread.start()
+        thread.join()
+        print(said, woken.is_set())
+        """,
+        "['passed'] False",
+    ),
+    "not held in a forked child": (
+        """
+        start = BackwardStart(woken.set)
+        start.watch(torch)
+        child = os.fork()
+        if not child:
+            os._exit(autograd.backward() == "passed" and not woken.is_set())
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        """,
+        "1",
+    ),
+    "not held where the program has taken the numbers": (
+        """
+        for number in (3, 4):
+            sys.monitoring.use_tool_id(number, "the program's")
+        start = BackwardStart(woken.set)
+        start.watch(torch)
+        print(autograd.backward(), woken.is_set(), start.is_watching, sys.monitoring.get_tool(3))
+        """,
+        "passed False False the program's",
+    ),
+    "not held where the program takes the number away": (
+        """
+        start = BackwardStart(woken.set)
+        start.watch(torch)
+        sys.monitoring.set_local_events(4, autograd.backward.__code__, 0)
+        sys.monitoring.free_tool_id(4)
+        sys.monitoring.use_tool_id(4, "the program's")
+        start.leave()
+        print(autograd.backward(), woken.is_set(), sys.monitoring.get_tool(4))
+        """,
+        "passed False the program's",
+    ),
+    "an audit hook refuses": (
+        """
+        def hook(event, _arguments):
+            if event.startswith("sys.monitoring"):
+                said.append(event)
+                raise OSError("not allowed")
+
+        sys.addaudithook(hook)
+        start = BackwardStart(woken.set)
+        start.watch(torch)
+        start.watch(torch)
+        print(said, autograd.backward(), start.is_watching, sys.monitoring.get_tool(4))
+        """,
+        "['sys.monitoring.register_callback'] passed False None",
+    ),
+    "the program's own exception goes on": (
+        """
+        def stop(*_):
+            raise KeyboardInterrupt
+
+        signal.signal(signal.SIGUSR1, stop)
+        start = BackwardStart(lambda: signal.raise_signal(signal.SIGUSR1))
+        start.watch(torch)
+        try:
+            autograd.backward()
+        except KeyboardInterrupt:
+            print("interrupted", MAIN_THREAD.failures)
+        """,
+        "interrupted 0",
+    ),
+    "the probe's own exception ends in the probe": (
+        """
+        start = BackwardStart(lambda: 1 / 0)
+        start.watch(torch)
+        print(autograd.backward(), MAIN_THREAD.failures, "ZeroDivisionError" in MAIN_THREAD.problem)
+        """,
+        "passed 1 True",
+    ),
+    "no profiler sees it": (
+        """
+        seen = []
+        start = BackwardStart(woken.set)
+        start.watch(torch)
+        sys.setprofile(lambda frame, event, _: seen.append(frame.f_code.co_name) if event == "call" else None)
+        autograd.backward()
+        sys.setprofile(None)
+        print(seen, woken.is_set())
+        """,
+        "['backward'] True",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_start_of_a_backward_pass(case: str) -> None:
+    source, expected = CASES[case]
+    text = textwrap.dedent(BEGINNING) + f"HOLD_S = {HOLD_S}\n" + textwrap.dedent(source)
+    command = [other_python("python3.12"), "-c", text]
+    variables = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.stdout.strip(), done.stderr) == (expected, "")
