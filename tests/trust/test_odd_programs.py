@@ -67,7 +67,8 @@ PROGRAMS = {
     "no collector": ("", UNCOLLECTED, "(False, True, [])"),
     "developer mode": ("", PLAIN, "0"),
 }
-OPTIONS = {"developer mode": ["-X", "dev", "-W", "default"]}
+OPTIONS = {"developer mode": ["-X", "dev", "-W", "default", "-W", "ignore:Failed to initialize NumPy"]}
+"""PyTorch itself warns where there is no NumPy."""
 RUN = (sys.executable, "-m", "gputui", "run")
 
 
