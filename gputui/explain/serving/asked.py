@@ -53,7 +53,8 @@ def flags_of(settings: str, device_total_bytes: int | None = None) -> Flags:
         name, text = _name(pair), pair.partition(":")[2].strip()
         if name not in NAMES:
             cause = f"{pair.partition(':')[0].strip()!r} is no flag of a server that can be tried."
-            raise UsageError(cause, f"These can: {', '.join(sorted(NAMES))}.")
+            remedy = f"These can: {', '.join(sorted(NAMES))}. Others: `gputui check vllm serve MODEL` with its flags."
+            raise UsageError(cause, remedy)
         read, kind = _READ[name]
         try:
             values[name] = read(text)

@@ -78,6 +78,28 @@ def test_a_server_that_does_well_is_not_advised(use):
     assert not {"waits_for_blocks", "waits_for_seats"} & set(kinds(**use))
 
 
+def beside(others_gib: float) -> dict:
+    """What is found of a server of half the device, 30 GiB of which it holds, beside other processes."""
+    seen = moment(
+        row(Tensor(30 * 1024, "kv_caches[0]", Category.KV_CACHE)), used_mib=30 * 1024, others_mib=others_gib * 1024
+    )
+    return {finding.kind: finding for finding in findings(replace(seen, serving=SERVER), 0)}
+
+
+def test_a_server_that_would_not_start_again_beside_others_is_told_with_the_flag():
+    found = beside(44)
+    assert "others" not in found
+    again = found["would_not_start_again"]
+    assert again.title == "This server would not start again: other processes hold 44.0 GiB of the device."
+    assert again.evidence == ("36.0 GiB of 80.0 GiB would be free; it asks for 40.0 GiB.",)
+    assert "gpu_memory_utilization to 0.45" in again.remedy
+
+
+def test_a_server_that_finds_enough_beside_others_would_start_again():
+    assert "would_not_start_again" not in beside(39)
+    assert "would_not_start_again" not in beside(0)
+
+
 def test_preemptions_are_in_the_words_about_the_cache():
     use = KvUse(blocks=1024, free_blocks=3, running=4, waiting=9, requests_read=4, longest_tokens=7, preemptions=1)
     assert "the longest 7 tokens, 1 preemption; 0 more like these fit." in use_words(replace(SERVER, use=use))

@@ -1,15 +1,19 @@
-"""What keeps the requests of an inference server waiting: blocks of its KV cache, or a flag."""
+"""What keeps the requests of an inference server waiting, and what would keep it from starting again."""
 
 from __future__ import annotations
 
+import math
+
 from gputui.explain.advice.situation import Situation
-from gputui.explain.advice.thresholds import IDLE_BLOCKS_SHARE, SCARCE_BLOCKS_SHARE
+from gputui.explain.advice.thresholds import IDLE_BLOCKS_SHARE, PART_BYTES, SCARCE_BLOCKS_SHARE
 from gputui.explain.owners.names import counted
 from gputui.explain.serving.capacity import blocks_in_use, blocks_of_request
 from gputui.explain.serving.words import larger
 from gputui.model.attached.analysis import Finding
 from gputui.model.attached.serving import Serving
+from gputui.model.reading import value_of
 from gputui.model.weight import Weight
+from gputui.units import format_bytes
 
 SEATS = {"transformers": "max_requests_per_batch", "SGLang": "max_running_requests"}
 """What engines call their limit of running requests, if that is not vLLM's `max_num_seqs`."""
@@ -54,6 +58,32 @@ def waits_for_seats(situation: Situation) -> Finding | None:
         title=f"{waiting}, as {limit}={most} run; {free:.0%} of the blocks are free.",
         evidence=(f"{blocks_in_use(serving):,} of {serving.use.blocks or 0:,} blocks are in use.",),
         remedy=f"A larger {limit} lets more run; what a batch needs then takes more, and the cache a little less.",
+    )
+
+
+def would_not_start_again(situation: Situation) -> Finding | None:
+    """Other processes came after the server and hold what it asks for when it starts: it checks that by its flag."""
+    serving, device = situation.moment.serving, situation.device
+    wanted = serving.profile.requested_bytes if serving else None
+    total = serving.profile.device_total_bytes if serving else None
+    free, bridge = value_of(device.driver.device_free_bytes), device.bridge
+    own = value_of(bridge.process_used_bytes) if bridge else None
+    others = value_of(bridge.other_processes_bytes) if bridge else None
+    if not wanted or not total or free is None or own is None or not others or others < PART_BYTES:
+        return None
+    available = free + own
+    if available >= wanted:
+        return None
+    fitting = math.floor(100 * available / total) / 100
+    return Finding(
+        weight=Weight.ADVICE,
+        title=f"This server would not start again: other processes hold {format_bytes(others)} of the device.",
+        evidence=(
+            f"{format_bytes(available)} of {format_bytes(total)} would be free; it asks for {format_bytes(wanted)}.",
+        ),
+        remedy=f"Before a restart, end them (`gputui` lists them), or set gpu_memory_utilization to {fitting:g}.",
+        bytes=others,
+        screen="memory",
     )
 
 
