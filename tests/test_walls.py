@@ -100,7 +100,7 @@ OPENERS = {
     "sources/cgroups.py": "/proc/self and /sys/fs/cgroup, which the kernel makes",
     "sources/owners/node_files.py": "folders of root's or that the user names; their files as regular files",
     "sources/nccl/client.py": "a TCP port of this machine, after its owner was found",
-    "sources/nccl/place.py": "/proc/PID/fd, which the kernel makes",
+    "sources/listening.py": "/proc/PID/fd, which the kernel makes",
     "sources/probe/listing.py": "/proc/PID/uid_map, which the kernel makes",
     "sources/probe/main_thread_place.py": "/proc/PID/task, which the kernel makes",
     "sources/probe/client.py": "a socket that another module has checked",

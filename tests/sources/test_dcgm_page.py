@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from gputui.model.reading import Absent, AbsentKind
-from gputui.sources import dcgm_page
-from gputui.sources.dcgm_page import DcgmPage, shares_on
 from gputui.sources.nvml.gpm import NO_GPM
+from gputui.sources.pages import fetch
+from gputui.sources.pages.dcgm import DcgmPage, shares_on
 from tests.conftest import FakeGpus
 from tests.hanging import HANGS_S, NOT_WITHIN_S, wait_until
 from tests.sources.conftest import Looks
@@ -127,7 +127,7 @@ def binary(connection: socket.socket) -> None:
 
 @pytest.mark.parametrize("answer", [endless, silent, binary])
 def test_whoever_listens_gets_no_number_in_and_delays_nobody(answer, monkeypatch):
-    monkeypatch.setattr(dcgm_page, "_WITHIN_S", 0.05)
+    monkeypatch.setattr(fetch, "_WITHIN_S", 0.05)
     with listener(answer) as address:
         page = DcgmPage(address)
         page.look()

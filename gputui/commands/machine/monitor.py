@@ -110,8 +110,9 @@ def open_monitor(
         app.attached.loader = None if demo or settings.readonly or node else Loader()
         if not (demo or settings.readonly or node):
             from gputui.sources.nccl.source import RasSource
+            from gputui.sources.pages.server import server_page
 
-            app.attached.inquirer = RasSource()
+            app.attached.inquirer, app.attached.server_page = RasSource(), server_page
         if not (demo or node):
             app.attached.read_past = _read_past
         if records_step:

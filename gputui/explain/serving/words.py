@@ -16,7 +16,7 @@ from gputui.explain.serving.capacity import (
 )
 from gputui.explain.serving.division import ServedPart
 from gputui.explain.serving.other_flags import Flags, Result, with_flags
-from gputui.model.attached.serving import Serving
+from gputui.model.attached.serving import ServerPage, Serving
 from gputui.units import format_bytes
 
 FP8 = "fp8"
@@ -113,6 +113,35 @@ def use_words(serving: Serving) -> str:
         words += f", {counted(use.preemptions, 'preemption')}"
     more = more_requests(serving)
     return f"{words}; {more:,} more like these fit." if more is not None else f"{words}."
+
+
+NEVER_HIT_TOKENS = 100_000
+"""After so many tokens that were looked up, none found is worth a sentence."""
+
+
+def page_words(page: ServerPage) -> list[str]:
+    """The sentences about a server's own metrics."""
+    facts = []
+    if page.running is not None and page.waiting is not None:
+        facts.append(f"{counted(int(page.running), 'request')} running, {page.waiting:,.0f} waiting")
+    if page.kv_use_share is not None:
+        facts.append(f"{page.kv_use_share:.0%} of the KV cache in use")
+    if page.preemptions:
+        facts.append(f"{counted(int(page.preemptions), 'preemption')} since it started")
+    sentences = [f"{page.engine} on port {page.port}: {'; '.join(facts)}."] if facts else []
+    queried, hit = page.prefix_queried_tokens, page.prefix_hit_tokens
+    if queried and hit is not None:
+        share = f"{hit / queried:.0%} of {queried:,.0f} prompt tokens were found in the cache of prefixes."
+        sentences.append(NEVER_HIT.format(queried) if not hit and queried >= NEVER_HIT_TOKENS else share)
+    elif page.prefix_hit_share is not None:
+        sentences.append(f"{page.prefix_hit_share:.0%} of the last prompt tokens were found in the cache of prefixes.")
+    return sentences
+
+
+NEVER_HIT = (
+    "None of {:,.0f} prompt tokens was found in the cache of prefixes: it helps only where prompts begin with the same"
+    " tokens, for at least a block. What they share should come first."
+)
 
 
 def _block_words(serving: Serving) -> str:

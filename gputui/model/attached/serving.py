@@ -153,3 +153,24 @@ class Serving:
     profile: ServingProfile = ServingProfile()
     cache: KvCache = KvCache()
     use: KvUse = KvUse()
+
+
+@dataclass(frozen=True, slots=True)
+class ServerPage:
+    """What a server says on its page of metrics: sums over the engines behind it; None for what it does not have.
+
+    `kv_use_share` is the mean share of the KV cache that is in use, from 0 to 1. Since the server started,
+    `prefix_queried_tokens` were looked up in the cache of prefixes, and `prefix_hit_tokens` of them found; SGLang has a
+    `prefix_hit_share`.
+    """
+
+    engine: str
+    pid: int
+    port: int
+    running: float | None = None
+    waiting: float | None = None
+    kv_use_share: float | None = None
+    prefix_queried_tokens: float | None = None
+    prefix_hit_tokens: float | None = None
+    prefix_hit_share: float | None = None
+    preemptions: float | None = None

@@ -158,3 +158,11 @@ def _first_program(launcher: _Launcher, arguments: Sequence[str]) -> tuple[int, 
         follows = arguments[place + 1] if place + 1 < len(arguments) else ""
         place += 2 if takes_value and not follows.startswith("-") and not follows.endswith(".py") else 1
     return None
+
+
+SERVERS = ("vllm", "sglang")
+
+
+def is_of_server(command: str) -> bool:
+    """Whether a command line, or the title of a process, may be that of an inference server with metrics of its own."""
+    return any(name in command.lower() for name in SERVERS)

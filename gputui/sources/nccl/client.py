@@ -12,8 +12,8 @@ import time
 
 from gputui.errors import GputuiError
 from gputui.model.collectives import JobAnswer
+from gputui.sources.listening import Listening
 from gputui.sources.nccl.decode import decoded
-from gputui.sources.nccl.place import Listening
 from gputui.sources.received import received
 
 CONNECT_WITHIN_S = 1.0

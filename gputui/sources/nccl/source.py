@@ -12,13 +12,16 @@ from typing import NamedTuple
 from gputui.errors import GputuiError
 from gputui.explain.ranks.collectives import findings_of
 from gputui.model.collectives import Inquiry, JobAnswer, ProcessPlace, Question
+from gputui.sources.listening import Listening, holders_of, inodes_of, listening_on, shares_network
 from gputui.sources.nccl.client import ask
 from gputui.sources.nccl.lines import compare_lines, ranks_beside
-from gputui.sources.nccl.place import Listening, holders_of, inodes_of, listening_on, port_of, shares_network
 from gputui.sources.nccl.versions import Version, refusal_of, version_of, words_of
 from gputui.sources.probe.main_thread_place import place_of_main_thread
 from gputui.sources.procfs import ProcFs
 
+PORT = 28028
+"""NCCL's default; NCCL_RAS_ADDR changes it."""
+_VARIABLE = "NCCL_RAS_ADDR"
 PAUSE_S = 5.0
 """Between the two questions: where nothing is launched in that time, a training program stands still."""
 FIRST_S = 120.0
@@ -175,6 +178,12 @@ class RasSource:
         places = {rank.place for each in answer.communicators for rank in each.ranks}
         places |= {rank.place for each in answer.communicators for rank in each.missing}
         return {place: here[place.pid] for place in places if _bare(place.host) in addresses and place.pid in here}
+
+
+def port_of(proc: ProcFs, pid: int) -> int:
+    """The port on which a process answers, by its environment. Raises OSError where that cannot be read."""
+    _, _, port = proc.variables(pid).get(_VARIABLE, "").rpartition(":")
+    return int(port) if port.isascii() and port.isdigit() and len(port) < 6 else PORT
 
 
 def _bare(address: str) -> str:

@@ -15,9 +15,9 @@ from gputui.sources.nvml.pcie import PcieRates, Rates
 from gputui.sources.nvml.session import Session
 
 if TYPE_CHECKING:
-    from gputui.sources.dcgm_page import DcgmPage, Entity, Shares
     from gputui.sources.nvml.gpm import GpmReadings, Profile
     from gputui.sources.nvml.xids import XidEvents
+    from gputui.sources.pages.dcgm import DcgmPage, Entity, Shares
 
 _NOT_ON_PAGE = Absent("not on dcgm-exporter's page", AbsentKind.NOT_SUPPORTED)
 
@@ -54,8 +54,8 @@ class NvmlSource:
 
         Where a GPU has no GPM, `page` is asked, by default the one that dcgm-exporter offers on this node.
         """
-        from gputui.sources.dcgm_page import DcgmPage
         from gputui.sources.nvml.gpm import GpmReadings
+        from gputui.sources.pages.dcgm import DcgmPage
 
         self._gpm, self._page = GpmReadings(clock=self._clock), page or DcgmPage(clock=self._clock)
         self._profile_within_s = within_s

@@ -13,6 +13,7 @@ from textual.message import Message
 from gputui.errors import GputuiError
 from gputui.explain.step.step import Step, step_of
 from gputui.model.attached.moment import TargetMoment
+from gputui.model.attached.serving import ServerPage
 from gputui.model.attached.target import ActionName, Look
 from gputui.model.attached.timeline import Timeline
 from gputui.model.attached.trace import Trace
@@ -102,6 +103,8 @@ class Attached:
         """Puts the probe into a process without it; None where that is not offered."""
         self.inquirer: Inquirer | None = None
         """Asks NCCL; None where that is not offered."""
+        self.server_page: Callable[[int], ServerPage] | None = None
+        """Asks the server that a process belongs to for its metrics; raises `GputuiError`; None where not offered."""
         self.read_past: Callable[[float, float], Past] | None = None
         """What the record of this machine has between two times, or `GputuiError`; None where that is not offered."""
         self.is_replay = False

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import ClassVar
+from functools import partial
+from threading import Thread
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
+from gputui.errors import GputuiError
+from gputui.explain.serving.words import page_words
 from gputui.model.history import SPANS_S
 from gputui.model.machine.process import Process, ProcessDetails
+from gputui.model.machine.programs import is_of_server
 from gputui.model.machine.secrets import mask_arguments
 from gputui.model.machine.snapshot import Attention
 from gputui.model.reading import value_of
 from gputui.ui.bindings import COPY_BINDINGS, HIDDEN_FINDINGS_BINDING, SIGNAL_BINDINGS
-from gputui.ui.drawing.line import Line, text_of
+from gputui.ui.drawing.line import Line, paragraph, text_of
 from gputui.ui.drawing.monitor.findings import draw_own_findings
 from gputui.ui.drawing.monitor.process_page import ENVIRONMENT, Shown, draw_process_page
 from gputui.ui.drawing.monitor.processes import GONE
@@ -22,8 +28,13 @@ from gputui.ui.screens.base import SubScreen
 from gputui.ui.screens.signals import choose_signal, confirm_signal
 from gputui.ui.widgets.page import Page
 
+if TYPE_CHECKING:
+    from gputui.model.attached.serving import ServerPage
+    from gputui.ui.attach.attached import Attached
+
 NOT_READ_YET = "Reading the rest ..."
 NOT_READ_PAUSED = "Readings are paused: p resumes them and reads the rest."
+ASKED = "Asking its server ..."
 NEVER_READ = "The process ended before the rest was read."
 
 
@@ -39,6 +50,7 @@ class ProcessScreen(SubScreen):
         ),
         *COPY_BINDINGS,
         Binding("a", "attach", "Attach", id="process.attach", tooltip="show its PyTorch memory"),
+        Binding("m", "metrics", "Metrics", id="process.metrics", tooltip="ask its server for its own metrics"),
         Binding("z", "zoom", "Zoom", id="graph.zoom", tooltip="seconds per cell of the graphs"),
         replace(SIGNAL_BINDINGS[0], show=True),
         *SIGNAL_BINDINGS[1:],
@@ -52,6 +64,8 @@ class ProcessScreen(SubScreen):
         self._details: ProcessDetails | None = None
         self._shown = Shown(environment=at_environment)
         self._goes_to_environment = at_environment
+        self._of_server: list[tuple[str, str]] = []
+        """What its server has said of itself, or why it has not."""
 
     def compose_body(self) -> ComposeResult:
         yield Page(self._draw_page, id="page")
@@ -83,10 +97,35 @@ class ProcessScreen(SubScreen):
             return not self.monitor.state.is_readonly and not self._has_ended
         if action == "attach":
             return not self._has_ended
+        if action == "metrics":
+            is_offered = self.monitor.attached.server_page is not None and not self._has_ended
+            return is_offered and is_of_server(value_of(self._process.command) or "")
         return super().check_action(action, parameters)
 
     def action_attach(self) -> None:
         self.monitor.attached.attach(self._process.pid)
+
+    def action_metrics(self) -> None:
+        """Ask in a thread of its own: it may take seconds."""
+        attached, pid = self.monitor.attached, self._process.pid
+        if attached.server_page:
+            self._of_server = [(ASKED, "dim")]
+            Thread(
+                target=self._ask, args=(attached, attached.server_page, pid), name="gputui-page", daemon=True
+            ).start()
+            self.draw()
+
+    def _ask(self, attached: Attached, server_page: Callable[[int], ServerPage], pid: int) -> None:
+        try:
+            sentences, role = page_words(server_page(pid)), "plain"
+        except GputuiError as error:
+            sentences, role = [str(error)], "fair"
+        attached.hand_over(partial(self._take_page, sentences, role))
+
+    def _take_page(self, sentences: Sequence[str], role: str) -> None:
+        self._of_server = [(sentence, role) for sentence in sentences]
+        if self.is_current:
+            self.draw()
 
     def action_environment(self) -> None:
         """Show the environment and go to it, or hide it."""
@@ -142,6 +181,8 @@ class ProcessScreen(SubScreen):
         )
         findings = [finding for finding in monitor.snapshot.findings if finding.process == self._process.identity]
         lines[1:1] = draw_own_findings(findings, monitor.snapshot.time, width)
+        for sentence, role in reversed(self._of_server):
+            lines[1:1] = paragraph(sentence, width, role)
         if self._is_gone:
             gone = "This process has ended or no longer holds device memory; these are its last readings."
             lines.insert(1, ((gone, "fair"),))

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from gputui.sources.listening import Listening
 from gputui.sources.nccl import client
 from gputui.sources.nccl.client import RasError, ask
 from gputui.sources.nccl.decode import decoded
-from gputui.sources.nccl.place import Listening
 from tests.hanging import HANGS_S, NOT_WITHIN_S
 from tests.sources.listening import listener
 from tests.sources.nccl.job import answer, communicator, missing, rank

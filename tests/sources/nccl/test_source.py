@@ -13,7 +13,7 @@ import pytest
 from gputui.errors import GputuiError
 from gputui.explain.ranks.collectives import findings_of
 from gputui.model.collectives import Inquiry
-from gputui.sources.nccl.place import holders_of, listening_on
+from gputui.sources.listening import holders_of, listening_on
 from gputui.sources.nccl.source import RasSource
 from gputui.sources.nccl.versions import refusal_of, version_of
 from gputui.sources.procfs import ProcFs

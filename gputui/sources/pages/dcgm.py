@@ -7,22 +7,17 @@ is bounded in time and size, and only numbers that can be are taken from it.
 from __future__ import annotations
 
 import re
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Union
 
-from gputui.sources.received import received
+from gputui.sources.pages.fetch import fetched
 
 ADDRESS = ("127.0.0.1", 9400)
 
 _AGAIN_S, _AFTER_FAILURE_S = 10.0, 60.0
 """dcgm-exporter collects every 30 s as a rule."""
-_WITHIN_S = 2.0
-_MOST_BYTES = 4 << 20
-"""A page for 8 GPUs with 7 instances each and all metrics has a tenth of it."""
-_REQUEST = b"GET /metrics HTTP/1.0\r\nHost: localhost\r\nAccept: text/plain\r\n\r\n"
 
 _FIELDS = {
     "SM_ACTIVE": "sm_active_percent",
@@ -72,25 +67,10 @@ class DcgmPage:
 
     def _read(self) -> None:
         try:
-            self._shares, again_s = shares_on(_fetched(self._address)), _AGAIN_S
+            self._shares, again_s = shares_on(fetched(self._address)), _AGAIN_S
         except OSError:
             self._shares, again_s = {}, _AFTER_FAILURE_S
         self._due_at = self._clock() + again_s
-
-
-def _fetched(address: tuple[str, int]) -> str:
-    """The answer, its head included. Raises OSError where none comes in time, or an endless one."""
-    deadline = time.monotonic() + _WITHIN_S
-    data = bytearray()
-    with socket.create_connection(address, _WITHIN_S) as connection:
-        connection.sendall(_REQUEST)
-        while len(data) <= _MOST_BYTES:
-            part = received(connection, 65536, deadline)
-            if not part:
-                return data.decode("ascii", errors="replace")
-            data += part
-    message = "the page does not end"
-    raise OSError(message)
 
 
 def shares_on(page: str) -> dict[Entity, Shares]:

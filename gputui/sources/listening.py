@@ -1,4 +1,4 @@
-"""Where a process answers for NCCL, and whose port that is: the kernel's tables of sockets, joined with descriptors."""
+"""Which ports wait for connections, and whose they are: the kernel's tables of sockets, joined with descriptors."""
 
 from __future__ import annotations
 
@@ -13,9 +13,6 @@ from typing import NamedTuple
 
 from gputui.sources.procfs import ProcFs, read_file
 
-PORT = 28028
-"""NCCL's default; NCCL_RAS_ADDR changes it."""
-_VARIABLE = "NCCL_RAS_ADDR"
 _LISTENING = "0A"
 _SOCKET = re.compile(r"socket:\[(\d+)\]")
 
@@ -39,12 +36,6 @@ class Listening(NamedTuple):
         """Where to connect: a socket for all addresses is reached through the loopback."""
         everywhere = {"0.0.0.0": "127.0.0.1", "::": "::1"}
         return everywhere.get(self.address, self.address), self.port
-
-
-def port_of(proc: ProcFs, pid: int) -> int:
-    """The port on which a process answers, by its environment. Raises OSError where that cannot be read."""
-    _, _, port = proc.variables(pid).get(_VARIABLE, "").rpartition(":")
-    return int(port) if port.isascii() and port.isdigit() and len(port) < 6 else PORT
 
 
 def listening_on(proc: ProcFs, pid: int, port: int) -> list[Listening]:
