@@ -39,7 +39,7 @@ def watched(clock: Clock, seconds: float, every_s: float, watch: DeviceReads | N
     made = watch or DeviceReads()
     ends_at = clock.now + seconds
     while clock.now < ends_at:
-        made.add(allocated_at(clock.now), int(clock.now / STEP_S * REQUESTS), is_before_backward=False)
+        made.add(allocated_at(clock.now), int(clock.now / STEP_S * REQUESTS), is_held=False)
         clock.now += every_s
     return made
 
@@ -64,7 +64,7 @@ def test_what_is_older_than_a_minute_is_forgotten(clock: Clock) -> None:
     made = watched(clock, 5.0, 0.021)
     for _ in range(PARTS + 2):
         clock.now += 1.1
-        made.add(2 * GIB, int(clock.now * REQUESTS), is_before_backward=False)
+        made.add(2 * GIB, int(clock.now * REQUESTS), is_held=False)
     assert (made.whole.lowest, made.whole.highest) == (2 * GIB, 2 * GIB)
     assert not made.whole.is_wide
 
@@ -80,6 +80,6 @@ def test_memory_that_hardly_moves_is_not_wide(clock: Clock) -> None:
     made = DeviceReads()
     for number in range(100):
         clock.now += 0.02
-        made.add(GIB + number % 2 * GIB // 100, number, is_before_backward=False)
+        made.add(GIB + number % 2 * GIB // 100, number, is_held=False)
     assert not made.whole.is_wide
     assert made.step_s == 0.0

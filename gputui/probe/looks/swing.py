@@ -90,13 +90,16 @@ class DeviceReads:
         requests, whole = min(self._step_requests, default=0), self.whole
         return whole.seconds * requests / whole.requests if whole.requests else 0.0
 
-    def add(self, allocated_bytes: int, requests: int, *, is_before_backward: bool) -> None:
-        """Note a read; `requests` is how often the program has requested memory."""
+    def add(self, allocated_bytes: int, requests: int, *, is_held: bool) -> None:
+        """Note a read; `requests` is how often the program has requested memory.
+
+        `is_held`: the main thread waits where a look may be taken, although a backward pass may be about to begin.
+        """
         at = perf_counter()
         passed_s = at - self._read_at
         self.rises_by_s = (allocated_bytes - self.allocated_bytes) / passed_s if passed_s else 0.0
         self.allocated_bytes, self._read_at = allocated_bytes, at
-        is_reachable = allocated_bytes > self.whole.reachable and (is_before_backward or not is_in_backward())
+        is_reachable = allocated_bytes > self.whole.reachable and (is_held or not is_in_backward())
         made = requests - self._requests if self._requests else 0
         found = Range(allocated_bytes, allocated_bytes, allocated_bytes * is_reachable, made, passed_s)
         self._requests = requests

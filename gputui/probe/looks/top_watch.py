@@ -14,8 +14,8 @@ from types import ModuleType
 from typing import Any
 
 from gputui.probe.guards.originals import perf_counter, sleep, thread_time
-from gputui.probe.looks.backward_start import BackwardStart
 from gputui.probe.looks.swing import DeviceReads
+from gputui.probe.looks.top_moments import TopMoments
 from gputui.probe.main_thread import process
 from gputui.probe.main_thread.activity import is_in_backward
 
@@ -26,8 +26,8 @@ SHARE_OF_TIME, SHARE_OF_WAIT = 0.003, 0.1
 STEADY_S = 2.0
 """For so long PyTorch must have allocated nothing from the driver."""
 NEAR_TOP, AT_TOP = 0.93, 0.985
-"""What part of the highest is near the top, and what part a moment must have while the start of a backward pass is
-awaited, which may be nearer."""
+"""What part of the highest is near the top, and what part a moment must have while one of `top_moments` is awaited,
+which may be nearer."""
 AWAITED_STEPS, AWAITED_S = 1.5, 1.2
 """For how many steps, and for how long at least, it is awaited."""
 LOOKS_ANYWHERE = 3
@@ -48,7 +48,7 @@ class TopWatch:
     """Reads the counters of all devices that are used, and finds the moment for a look; `wake` wakes its thread."""
 
     def __init__(self, wake: Callable[[], object]) -> None:
-        self._backward = BackwardStart(wake)
+        self._moments = TopMoments(wake)
         self._swings: dict[int, DeviceReads] = {}
         self._driver_calls: dict[int, tuple[int, int]] = {}
         """How often PyTorch had allocated from the driver and freed, for each device, when the main thread read it."""
@@ -58,8 +58,8 @@ class TopWatch:
         self._next_at = 0.0
         self._unchanged = 0
         self._waits_until = self._learns_until = self._awaits_until = 0.0
-        """Until when (`perf_counter`) a look waits for the top, to learn of steps, and for a backward pass; 0.0 if none
-        waits."""
+        """Until when (`perf_counter`) a look waits for the top, to learn of steps, and for one of `top_moments`; 0.0 if
+        none waits."""
         self.is_at_top = False
         """Whether a look that waits may begin now."""
         self._number = 0
@@ -99,9 +99,9 @@ class TopWatch:
         While a look waits, and nothing runs in the main thread (`is_alone`), the interpreter is handed over sooner: on
         a busy machine a forward pass would be over before this thread gets a turn.
         """
-        self._backward.let_go()
+        self._moments.let_go()
         if not self._is_waiting:
-            self._backward.leave()
+            self._moments.leave()
         before_s = sys.getswitchinterval()
         if not self._is_waiting or not is_alone or before_s <= TURN_S:
             return self._wait(waiting, longest_s, note_wait)
@@ -133,7 +133,7 @@ class TopWatch:
 
     def _read(self) -> None:
         """Read the counters if it is time for that."""
-        if not self._is_steady or (perf_counter() < self._next_at and not self._backward.is_held):
+        if not self._is_steady or (perf_counter() < self._next_at and not self._moments.is_held):
             return
         began, torch = thread_time(), process.loaded_torch()
         before = [swing.allocated_bytes for swing in self._swings.values()]
@@ -148,14 +148,14 @@ class TopWatch:
 
     def _read_all(self, torch: ModuleType) -> bool:
         """Read each device; returns whether PyTorch has allocated nothing from the driver since."""
-        is_steady, is_held = True, self._backward.is_held
+        is_steady, is_held = True, self._moments.is_held
         for device, swing in self._swings.items():
             try:
                 counters = torch._C._cuda_memoryStats(device)
             except RuntimeError:  # another allocator has taken the place of PyTorch's
                 return False
             allocated_bytes, requests = counters["allocated_bytes"]["all"], counters["allocation"]["all"]
-            swing.add(allocated_bytes["current"], requests["allocated"], is_before_backward=is_held)
+            swing.add(allocated_bytes["current"], requests["allocated"], is_held=is_held)
             calls = counters.get("num_device_alloc", 0), counters.get("num_device_free", 0)
             is_steady = is_steady and calls == self._driver_calls.get(device)
         return is_steady
@@ -175,20 +175,20 @@ class TopWatch:
             wait_s = min(max(widest.step_s * WAIT_STEPS, LEAST_WAIT_S), LONGEST_WAIT_S)
             self._waits_until, self._learns_until, self._next_at = now + wait_s, now + LEARN_S, 0.0
             self._awaits_until = now + max(widest.step_s * AWAITED_STEPS, AWAITED_S)
-            self._await_backward()
+            self._moments.watch()
         return self.is_at_top or perf_counter() >= self._waits_until or not self._is_steady
 
     def begin(self) -> bool:
         """A look begins; returns whether it has come to the top."""
         is_at_top, self.is_at_top, self._waits_until = self.is_at_top, False, 0.0
-        self._backward.leave()
+        self._moments.leave()
         self._number += 1
         return is_at_top
 
     def close(self) -> None:
         """No look waits any more."""
-        self._backward.leave()
-        self._backward.let_go()
+        self._moments.leave()
+        self._moments.let_go()
 
     def spent_s(self) -> float:
         """What waiting for the top has cost since this was last asked."""
@@ -202,20 +202,15 @@ class TopWatch:
     @property
     def _part(self) -> float:
         """What part of the highest must be allocated for a look now."""
-        is_awaited = self._backward.is_watching and perf_counter() < self._awaits_until
-        return AT_TOP if is_awaited and not self._backward.is_held else NEAR_TOP
-
-    def _await_backward(self) -> None:
-        torch = process.loaded_torch()
-        if torch is not None:
-            self._backward.watch(torch)
+        is_awaited = self._moments.is_watching and perf_counter() < self._awaits_until
+        return AT_TOP if is_awaited and not self._moments.is_held else NEAR_TOP
 
     def _has_come(self) -> bool:
         """Whether the device with the widest range is near its top, and no backward pass is under way.
 
         At first it waits until it knows how long a step takes.
         """
-        widest, is_held = self._widest(), self._backward.is_held
+        widest, is_held = self._widest(), self._moments.is_held
         if widest is None or widest.missing_bytes(self._part) or (is_in_backward() and not is_held):
             return False
         return widest.has_steps or perf_counter() > self._learns_until

@@ -1,4 +1,4 @@
-"""The start of a backward pass holds the main thread, briefly, and lets nothing of the probe reach the program."""
+"""Where a step needs most, the main thread is held briefly, and nothing of the probe reaches the program."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import textwrap
 
 import pytest
 
-from gputui.probe.looks.backward_start import HOLD_S, HOLDS_AT_MOST
+from gputui.probe.looks.top_moments import HOLD_S, HOLDS_AT_MOST
 from tests.other_pythons import other_python
 from tests.torches import REPOSITORY
 
@@ -19,9 +19,12 @@ BEGINNING = """
 
     torch, autograd = types.ModuleType("torch"), types.ModuleType("torch.autograd")
     exec("def backward(): return 'passed'\\ndef grad(): return 'passed'", autograd.__dict__)
-    sys.modules.update({"torch": torch, "torch.autograd": autograd})
+    functional = types.ModuleType("torch.nn.functional")
+    exec("def cross_entropy(): computed.append(1); return 'loss'", functional.__dict__)
+    functional.computed = computed = []
+    sys.modules.update({"torch": torch, "torch.autograd": autograd, "torch.nn.functional": functional})
     from gputui.probe.guards.boundary import MAIN_THREAD
-    from gputui.probe.looks.backward_start import BackwardStart
+    from gputui.probe.looks.top_moments import TopMoments
 
     woken, said = threading.Event(), []
 
@@ -35,8 +38,8 @@ BEGINNING = """
 CASES = {
     "held until it is let go": (
         """
-        start = BackwardStart(woken.set)
-        start.watch(torch)
+        start = TopMoments(woken.set)
+        start.watch()
         thread = threading.Thread(target=let_go_when_woken, args=(start,))
         thread.start()
         said.append(autograd.backward())
@@ -46,10 +49,30 @@ CASES = {
         """,
         "['held True', 'let go', 'passed'] False passed None",
     ),
+    "held where a loss has been computed": (
+        """
+        start = TopMoments(lambda: said.append(f"held after {computed}"))
+        start.watch()
+        said.append(functional.cross_entropy())
+        start.leave()
+        print(said, functional.cross_entropy())
+        """,
+        "['held after [1]', 'loss'] loss",
+    ),
+    "not watched without PyTorch": (
+        """
+        for name in ("torch.autograd", "torch.nn.functional"):
+            del sys.modules[name]
+        start = TopMoments(woken.set)
+        start.watch()
+        print(start.is_watching, sys.monitoring.get_tool(4))
+        """,
+        "False None",
+    ),
     "held briefly, and a few times, by nobody": (
         """
-        start, wakes, longest_s = BackwardStart(lambda: wakes.append(1)), [], 0.0
-        start.watch(torch)
+        start, wakes, longest_s = TopMoments(lambda: wakes.append(1)), [], 0.0
+        start.watch()
         for _ in range(100):
             began = time.thread_time_ns(), time.perf_counter()
             autograd.backward()
@@ -60,8 +83,8 @@ CASES = {
     ),
     "not held in another thread": (
         """
-        start = BackwardStart(woken.set)
-        start.watch(torch)
+        start = TopMoments(woken.set)
+        start.watch()
         thread = threading.Thread(target=lambda: said.append(autograd.backward()))
         thread.start()
         thread.join()
@@ -71,8 +94,8 @@ CASES = {
     ),
     "not held in a forked child": (
         """
-        start = BackwardStart(woken.set)
-        start.watch(torch)
+        start = TopMoments(woken.set)
+        start.watch()
         child = os.fork()
         if not child:
             os._exit(autograd.backward() == "passed" and not woken.is_set())
@@ -84,16 +107,16 @@ CASES = {
         """
         for number in (3, 4):
             sys.monitoring.use_tool_id(number, "the program's")
-        start = BackwardStart(woken.set)
-        start.watch(torch)
+        start = TopMoments(woken.set)
+        start.watch()
         print(autograd.backward(), woken.is_set(), start.is_watching, sys.monitoring.get_tool(3))
         """,
         "passed False False the program's",
     ),
     "not held where the program takes the number away": (
         """
-        start = BackwardStart(woken.set)
-        start.watch(torch)
+        start = TopMoments(woken.set)
+        start.watch()
         sys.monitoring.set_local_events(4, autograd.backward.__code__, 0)
         sys.monitoring.free_tool_id(4)
         sys.monitoring.use_tool_id(4, "the program's")
@@ -110,9 +133,9 @@ CASES = {
                 raise OSError("not allowed")
 
         sys.addaudithook(hook)
-        start = BackwardStart(woken.set)
-        start.watch(torch)
-        start.watch(torch)
+        start = TopMoments(woken.set)
+        start.watch()
+        start.watch()
         print(said, autograd.backward(), start.is_watching, sys.monitoring.get_tool(4))
         """,
         "['sys.monitoring.register_callback'] passed False None",
@@ -123,8 +146,8 @@ CASES = {
             raise KeyboardInterrupt
 
         signal.signal(signal.SIGUSR1, stop)
-        start = BackwardStart(lambda: signal.raise_signal(signal.SIGUSR1))
-        start.watch(torch)
+        start = TopMoments(lambda: signal.raise_signal(signal.SIGUSR1))
+        start.watch()
         try:
             autograd.backward()
         except KeyboardInterrupt:
@@ -134,8 +157,8 @@ CASES = {
     ),
     "the probe's own exception ends in the probe": (
         """
-        start = BackwardStart(lambda: 1 / 0)
-        start.watch(torch)
+        start = TopMoments(lambda: 1 / 0)
+        start.watch()
         print(autograd.backward(), MAIN_THREAD.failures, "ZeroDivisionError" in MAIN_THREAD.problem)
         """,
         "passed 1 True",
@@ -143,8 +166,8 @@ CASES = {
     "no profiler sees it": (
         """
         seen = []
-        start = BackwardStart(woken.set)
-        start.watch(torch)
+        start = TopMoments(woken.set)
+        start.watch()
         sys.setprofile(lambda frame, event, _: seen.append(frame.f_code.co_name) if event == "call" else None)
         autograd.backward()
         sys.setprofile(None)
@@ -156,7 +179,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_start_of_a_backward_pass(case: str) -> None:
+def test_where_a_step_needs_most(case: str) -> None:
     source, expected = CASES[case]
     text = textwrap.dedent(BEGINNING) + f"HOLD_S = {HOLD_S}\n" + textwrap.dedent(source)
     command = [other_python("python3.12"), "-c", text]

@@ -1,0 +1,123 @@
+"""Holds the main thread where most steps need the most memory, until the counters are read.
+
+Python 3.12 and newer can tell of it: `sys.monitoring` calls back when one of a few functions of PyTorch begins or ends,
+and costs nothing elsewhere. It is used only while a look waits for the top of a step.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from types import CodeType, FunctionType
+from typing import Any, NamedTuple
+
+from gputui.probe.guards.boundary import MAIN_THREAD
+from gputui.probe.guards.originals import allocate_lock
+from gputui.probe.guards.thread_numbers import is_main_thread
+
+
+class Moment(NamedTuple):
+    """A function, and the name of the event in `sys.monitoring.events` at which the main thread is held."""
+
+    module: str
+    function: str
+    event: str
+
+
+MOMENTS = (
+    Moment(
+        "torch.nn.functional", "cross_entropy", "PY_RETURN"
+    ),  # of language models: then all copies of the logits live
+    Moment("torch.autograd", "backward", "PY_START"),  # `Tensor.backward` calls it
+    Moment("torch.autograd", "grad", "PY_START"),
+)
+TOOLS = (4, 3)
+"""The numbers that Python leaves to tools of no special kind."""
+NAME = "gputui"
+HOLD_S = 0.005
+"""How long the main thread is held at most: the probe's thread needs a tenth of a millisecond to read the counters."""
+HOLDS_AT_MOST = 8
+"""How often, while one look waits: a step may have several backward passes."""
+
+
+class TopMoments:
+    """Everything but the call of the interpreter happens in the probe's thread, which `wake` wakes."""
+
+    def __init__(self, wake: Callable[[], object]) -> None:
+        self._wake = wake
+        self._events: dict[CodeType, int] = {}
+        self._tool = 0
+        self._holds_left = 0
+        self._is_refused = False
+        self._go = allocate_lock()
+        self._go.acquire()
+        self._pid = os.getpid()
+        self.is_held = False
+        """Whether the main thread waits at such a moment."""
+
+    @property
+    def is_watching(self) -> bool:
+        """Whether the main thread will be held at the next of them."""
+        return bool(self._events)
+
+    def watch(self) -> None:
+        """Hold the main thread from now on, where this Python can tell of such moments."""
+        monitoring = getattr(sys, "monitoring", None)
+        events = {} if monitoring is None or self._events or self._is_refused else _events(monitoring.events)
+        if monitoring is None or not events:
+            return
+        try:
+            self._tool = next(tool for tool in TOOLS if monitoring.get_tool(tool) is None)
+            monitoring.use_tool_id(self._tool, NAME)
+            self._events, self._holds_left = events, HOLDS_AT_MOST
+            for event in set(self._events.values()):
+                monitoring.register_callback(self._tool, event, self._comes)
+            for code, event in self._events.items():
+                monitoring.set_local_events(self._tool, code, event)
+        except Exception:  # noqa: BLE001 (no number is free, or an audit hook of the program raises what it likes)
+            self.leave()
+            self._is_refused = True
+
+    def leave(self) -> None:
+        """Hold no more; one that is held goes on with `let_go`."""
+        events, self._events = self._events, {}
+        if not events:
+            return
+        monitoring = sys.monitoring  # type: ignore[attr-defined]  # Python 3.12
+        if monitoring.get_tool(self._tool) != NAME:  # the program has ended it
+            return
+        for code in events:
+            monitoring.set_local_events(self._tool, code, monitoring.events.NO_EVENTS)
+        monitoring.free_tool_id(self._tool)
+
+    def let_go(self) -> None:
+        """Have the main thread go on; what it was asked to do meanwhile it does first."""
+        if self.is_held:
+            self.is_held = False
+            if self._go.locked():
+                self._go.release()
+
+    def _comes(self, *_arguments: object) -> None:
+        """The interpreter calls this in the thread that is at such a moment."""
+        MAIN_THREAD.enter(self._hold)
+
+    def _hold(self) -> None:
+        if not self._events or self._holds_left <= 0 or not is_main_thread() or os.getpid() != self._pid:
+            return
+        self._holds_left -= 1
+        self._go.acquire(False)  # where the last one was held for too long, it is open
+        self.is_held = True
+        self._wake()
+        self._go.acquire(True, HOLD_S)
+
+
+def _events(events: Any) -> dict[CodeType, int]:  # noqa: ANN401 (`sys.monitoring.events` has no public type)
+    """The event of each function that is there as PyTorch made it."""
+    found = {}
+    for moment in MOMENTS:
+        module = sys.modules.get(moment.module)
+        function = module.__dict__.get(moment.function) if module else None
+        if type(function) is FunctionType:
+            found[function.__code__] = getattr(events, moment.event)
+    return found
