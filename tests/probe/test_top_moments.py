@@ -45,9 +45,9 @@ CASES = {
         said.append(autograd.backward())
         thread.join()
         start.leave()
-        print(said, start.is_held, autograd.grad(), sys.monitoring.get_tool(4))
+        print(said, start.is_held, autograd.grad(), sys.monitoring.get_tool(4), 0.001 < start.spent_s() <= HOLD_S)
         """,
-        "['held True', 'let go', 'passed'] False passed None",
+        "['held True', 'let go', 'passed'] False passed None True",
     ),
     "held where a loss has been computed": (
         """

@@ -13,7 +13,7 @@ from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 from gputui.probe.guards.boundary import MAIN_THREAD
-from gputui.probe.guards.originals import allocate_lock
+from gputui.probe.guards.originals import allocate_lock, perf_counter
 from gputui.probe.guards.thread_numbers import is_main_thread
 
 
@@ -26,12 +26,11 @@ class Moment(NamedTuple):
 
 
 MOMENTS = (
-    Moment(
-        "torch.nn.functional", "cross_entropy", "PY_RETURN"
-    ),  # of language models: then all copies of the logits live
-    Moment("torch.autograd", "backward", "PY_START"),  # `Tensor.backward` calls it
+    Moment("torch.nn.functional", "cross_entropy", "PY_RETURN"),
+    Moment("torch.autograd", "backward", "PY_START"),
     Moment("torch.autograd", "grad", "PY_START"),
 )
+"""Where the loss of a language model ends, all copies of the logits are alive. `Tensor.backward` calls the second."""
 TOOLS = (4, 3)
 """The numbers that Python leaves to tools of no special kind."""
 NAME = "gputui"
@@ -53,6 +52,9 @@ class TopMoments:
         self._go = allocate_lock()
         self._go.acquire()
         self._pid = os.getpid()
+        self._held_at = 0.0
+        """When (`perf_counter`) it was held last."""
+        self._spent_s = 0.0
         self.is_held = False
         """Whether the main thread waits at such a moment."""
 
@@ -95,8 +97,14 @@ class TopMoments:
         """Have the main thread go on; what it was asked to do meanwhile it does first."""
         if self.is_held:
             self.is_held = False
+            self._spent_s += min(HOLD_S, perf_counter() - self._held_at)
             if self._go.locked():
                 self._go.release()
+
+    def spent_s(self) -> float:
+        """For how long the main thread was held since this was last asked."""
+        spent_s, self._spent_s = self._spent_s, 0.0
+        return spent_s
 
     def _comes(self, *_arguments: object) -> None:
         """The interpreter calls this in the thread that is at such a moment."""
@@ -107,7 +115,7 @@ class TopMoments:
             return
         self._holds_left -= 1
         self._go.acquire(False)  # where the last one was held for too long, it is open
-        self.is_held = True
+        self._held_at, self.is_held = perf_counter(), True
         self._wake()
         self._go.acquire(True, HOLD_S)
 

@@ -193,7 +193,7 @@ class TopWatch:
     def spent_s(self) -> float:
         """What waiting for the top has cost since this was last asked."""
         spent_s, self._spent_s = self._spent_s, 0.0
-        return spent_s
+        return spent_s + self._moments.spent_s()
 
     def _widest(self) -> DeviceReads | None:
         wide = [swing for swing in self._swings.values() if swing.whole.is_wide]
