@@ -12,7 +12,7 @@ from gputui.probe.looks.top_moments import HOLD_S, HOLDS_AT_MOST
 from tests.other_pythons import other_python
 from tests.torches import REPOSITORY
 
-pytestmark = pytest.mark.needs("python3.12")
+PYTHONS = [pytest.param(name, marks=pytest.mark.needs(name)) for name in ("python3.12", "python3.13", "python3.14")]
 
 BEGINNING = """
     import os, signal, sys, threading, time, types
@@ -178,11 +178,12 @@ CASES = {
 }
 
 
+@pytest.mark.parametrize("python", PYTHONS)
 @pytest.mark.parametrize("case", CASES)
-def test_where_a_step_needs_most(case: str) -> None:
+def test_where_a_step_needs_most(case: str, python: str) -> None:
     source, expected = CASES[case]
     text = textwrap.dedent(BEGINNING) + f"HOLD_S = {HOLD_S}\n" + textwrap.dedent(source)
-    command = [other_python("python3.12"), "-c", text]
+    command = [other_python(python), "-c", text]
     variables = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False, timeout=60)
     assert (done.stdout.strip(), done.stderr) == (expected, "")
