@@ -8,14 +8,15 @@ import textwrap
 
 import pytest
 
-from gputui.probe.looks.top_moments import HOLD_S, HOLDS_AT_MOST
+from gputui.probe.looks.top_moments import HOLDS_AT_MOST
+from tests.hanging import HANGS_S
 from tests.other_pythons import other_python
 from tests.torches import REPOSITORY
 
 PYTHONS = [pytest.param(name, marks=pytest.mark.needs(name)) for name in ("python3.12", "python3.13", "python3.14")]
 
 BEGINNING = """
-    import os, signal, sys, threading, time, types
+    import os, signal, sys, threading, types
 
     torch, autograd = types.ModuleType("torch"), types.ModuleType("torch.autograd")
     exec("def backward(): return 'passed'\\ndef grad(): return 'passed'", autograd.__dict__)
@@ -24,6 +25,7 @@ BEGINNING = """
     functional.computed = computed = []
     sys.modules.update({"torch": torch, "torch.autograd": autograd, "torch.nn.functional": functional})
     from gputui.probe.guards.boundary import MAIN_THREAD
+    from gputui.probe.looks import top_moments
     from gputui.probe.looks.top_moments import TopMoments
 
     woken, said = threading.Event(), []
@@ -31,13 +33,13 @@ BEGINNING = """
     def let_go_when_woken(start):
         woken.wait()
         said.append(f"held {start.is_held}")
-        time.sleep(0.001)
         said.append("let go")
         start.let_go()
 """
 CASES = {
     "held until it is let go": (
         """
+        top_moments.HOLD_S = HANGS_S
         start = TopMoments(woken.set)
         start.watch()
         thread = threading.Thread(target=let_go_when_woken, args=(start,))
@@ -45,7 +47,7 @@ CASES = {
         said.append(autograd.backward())
         thread.join()
         start.leave()
-        print(said, start.is_held, autograd.grad(), sys.monitoring.get_tool(4), 0.001 < start.spent_s() <= HOLD_S)
+        print(said, start.is_held, autograd.grad(), sys.monitoring.get_tool(4), start.spent_s() > 0)
         """,
         "['held True', 'let go', 'passed'] False passed None True",
     ),
@@ -71,15 +73,13 @@ CASES = {
     ),
     "held briefly, and a few times, by nobody": (
         """
-        start, wakes, longest_s = TopMoments(lambda: wakes.append(1)), [], 0.0
+        start, wakes = TopMoments(lambda: wakes.append(1)), []
         start.watch()
         for _ in range(100):
-            began = time.thread_time_ns(), time.perf_counter()
             autograd.backward()
-            longest_s = max(longest_s, time.perf_counter() - began[1])
-        print(len(wakes), longest_s < 100 * HOLD_S)
+        print(len(wakes))
         """,
-        f"{HOLDS_AT_MOST} True",
+        str(HOLDS_AT_MOST),
     ),
     "not held in another thread": (
         """
@@ -182,8 +182,8 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_where_a_step_needs_most(case: str, python: str) -> None:
     source, expected = CASES[case]
-    text = textwrap.dedent(BEGINNING) + f"HOLD_S = {HOLD_S}\n" + textwrap.dedent(source)
+    text = textwrap.dedent(BEGINNING) + f"HANGS_S = {HANGS_S}\n" + textwrap.dedent(source)
     command = [other_python(python), "-c", text]
     variables = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False, timeout=HANGS_S)
     assert (done.stdout.strip(), done.stderr) == (expected, "")
