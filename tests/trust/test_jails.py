@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from gputui.sources.probe import listing
 from gputui.sources.probe.listing import CannotAttachError
-from tests.attach.children import LIMIT_S, Python, words_of_gputui
+from tests.attach.children import LIMIT_S, Python, wait_until, words_of_gputui
 from tests.inject.jails import jail
 
 PROGRAM = """
@@ -49,9 +51,20 @@ def test_a_main_thread_in_a_jail_is_asked_for_nothing(torch_python: Python, when
     assert (child.ended(), words_of_gputui(child.errors)) == (3, [])
 
 
+POLLS = {"7", "73", "271"}
+"""The numbers of `poll` and `ppoll` on x86-64 and aarch64."""
+
+
+def rests(pid: int) -> bool:
+    """Whether the probe's thread has started and waits for viewers: in strict mode, waiting for it is death."""
+    others = [task for task in Path(f"/proc/{pid}/task").iterdir() if task.name != str(pid)]
+    return bool(others) and all((task / "syscall").read_text().split()[0] in POLLS for task in others)
+
+
 def test_a_program_in_strict_mode_is_not_connected_to(python: Python) -> None:
     child = python.start(STRICT)
     child.expect("ready")
+    wait_until(lambda: rests(child.pid), "the start of the probe's thread")
     child.say("go")
     child.expect("jailed")
     with pytest.raises(CannotAttachError, match="strict mode"):
