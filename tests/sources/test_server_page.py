@@ -144,12 +144,12 @@ def test_the_words_about_a_page():
     page = ServerPage("vLLM", 7, 80, 53, 77, 0.554, 2e6, 240000, None, 3)
     assert page_words(page) == [
         "vLLM on port 80: 53 requests running, 77 waiting; 55% of the KV cache in use; 3 preemptions since it started.",
-        "12% of 2,000,000 prompt tokens were found in the cache of prefixes.",
+        "12% of 2,000,000 prompt tokens were found in the prefix cache.",
     ]
 
 
-def test_a_cache_of_prefixes_that_never_hits_is_told():
+def test_a_prefix_cache_that_never_hits_is_told():
     page = ServerPage("vLLM", 7, 8000, 1, 0, 0.1, 250_000, 0)
-    assert page_words(page)[1].startswith("None of 250,000 prompt tokens was found in the cache of prefixes")
+    assert page_words(page)[1].startswith("None of 250,000 prompt tokens was found in the prefix cache")
     early = ServerPage("vLLM", 7, 8000, 1, 0, 0.1, 2_000, 0)
     assert page_words(early)[1].startswith("0% of 2,000 prompt tokens")

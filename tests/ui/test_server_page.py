@@ -29,7 +29,7 @@ async def test_m_asks_the_server_of_the_process(size):
         monitor.app.attached.server_page = answer
         await monitor.press("enter", "m")
         await monitor.until(lambda: "53 requests running, 77 waiting" in monitor.text)
-        assert "12% of 2,000,000 prompt tokens were found in the cache of prefixes." in monitor.text
+        assert "12% of 2,000,000 prompt tokens were found in the prefix cache." in monitor.text
         assert asked == [1000]
 
 

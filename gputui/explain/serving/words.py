@@ -131,15 +131,15 @@ def page_words(page: ServerPage) -> list[str]:
     sentences = [f"{page.engine} on port {page.port}: {'; '.join(facts)}."] if facts else []
     queried, hit = page.prefix_queried_tokens, page.prefix_hit_tokens
     if queried and hit is not None:
-        share = f"{hit / queried:.0%} of {queried:,.0f} prompt tokens were found in the cache of prefixes."
+        share = f"{hit / queried:.0%} of {queried:,.0f} prompt tokens were found in the prefix cache."
         sentences.append(NEVER_HIT.format(queried) if not hit and queried >= NEVER_HIT_TOKENS else share)
     elif page.prefix_hit_share is not None:
-        sentences.append(f"{page.prefix_hit_share:.0%} of the last prompt tokens were found in the cache of prefixes.")
+        sentences.append(f"{page.prefix_hit_share:.0%} of the last prompt tokens were found in the prefix cache.")
     return sentences
 
 
 NEVER_HIT = (
-    "None of {:,.0f} prompt tokens was found in the cache of prefixes: it helps only where prompts begin with the same"
+    "None of {:,.0f} prompt tokens was found in the prefix cache: it helps only where prompts begin with the same"
     " tokens, for at least a block. What they share should come first."
 )
 

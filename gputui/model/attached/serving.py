@@ -160,7 +160,7 @@ class ServerPage:
     """What a server says on its page of metrics: sums over the engines behind it; None for what it does not have.
 
     `kv_use_share` is the mean share of the KV cache that is in use, from 0 to 1. Since the server started,
-    `prefix_queried_tokens` were looked up in the cache of prefixes, and `prefix_hit_tokens` of them found; SGLang has a
+    `prefix_queried_tokens` were looked up in the prefix cache, and `prefix_hit_tokens` of them found; SGLang has a
     `prefix_hit_share`.
     """
 

@@ -81,7 +81,7 @@ def _asked(pid: int, engine: Engine, port: int, target: tuple[str, int]) -> Serv
     except OSError as error:
         words = "timed out" if isinstance(error, TimeoutError) else error.strerror or error
         cause = f"Port {port} of process {pid} does not answer: {words}."
-        raise GputuiError(cause, "It may be starting, or stand still.") from None
+        raise GputuiError(cause, "It may still be starting, or it hangs.") from None
 
 
 def _fronts(proc: ProcFs, pid: int) -> Iterator[int]:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 NOT_READ_YET = "Reading the rest ..."
 NOT_READ_PAUSED = "Readings are paused: p resumes them and reads the rest."
-ASKED = "Asking its server ..."
+ASKED = "Asking the server ..."
 NEVER_READ = "The process ended before the rest was read."
 
 
