@@ -1,9 +1,11 @@
 """The tests marked `long` or `night`, with counts for a whole night: for leaks and rare states that others miss.
 
-    [GPUTUI_TEST_TORCH=one/bin/python:other/bin/python] python -m benchmarks.nightly [--scale 40] [--workers 1]
+    [GPUTUI_TEST_TORCH=one/bin/python:other/bin/python]
+        python -m benchmarks.nightly [--scale 40] [--workers 1] [tests/probe tests/faults/test_faults.py ...]
 
 With them run those for packages that an interpreter has (`packages`), such as vLLM, which CI leaves out.
-It runs them with each interpreter, writes the results to benchmarks/NIGHTLY.md, and exits with 1 if a test failed.
+It runs them with each interpreter, one file of tests after the other, writes the results to benchmarks/NIGHTLY.md
+after each file, with those that still wait, and exits with 1 if a test failed.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -29,6 +31,9 @@ VERSION = (
 )
 
 
+MARKS = "long or night or packages"
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """The result of one test with one interpreter; `count` is text such as "20000 looks"."""
@@ -39,13 +44,47 @@ class Result:
     worker_s: float
 
 
-def run_long_tests(python: str, scale: int, workers: int) -> list[Result]:
-    """Run the long tests with an interpreter's PyTorch, showing pytest's output, and return their results."""
+@dataclass(frozen=True, slots=True)
+class Night:
+    """An interpreter's night: `version` is text such as "PyTorch 2.11.0 on Python 3.11.7"."""
+
+    python: str
+    version: str
+    waiting: list[str]
+    """Files of tests that have not run yet."""
+    results: list[Result] = field(default_factory=list)
+
+    def lines(self) -> Iterator[str]:
+        """The interpreter's part of the report."""
+        passed = sum(test.outcome == "passed" for test in self.results)
+        yield f"## {self.version}\n"
+        worker_s = sum(test.worker_s for test in self.results)
+        yield f"{passed} of {len(self.results)} passed, in {worker_s:.0f} s of one worker.\n"
+        if self.waiting:
+            yield f"Not run: {', '.join(self.waiting)}.\n"
+        yield "| test | count | outcome | s |\n| --- | ---: | --- | ---: |"
+        yield from (f"| {test.name} | {test.count} | {test.outcome} | {test.worker_s:.0f} |" for test in self.results)
+        yield ""
+
+
+def run_pytest(python: str, scale: int, *words: str, stdout: int | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the marked tests that pytest's `words` choose, with an interpreter's PyTorch."""
+    variables = {**os.environ, "GPUTUI_TEST_TORCH": python, "GPUTUI_TEST_SCALE": str(scale)}
+    command = [sys.executable, "-m", "pytest", "-m", MARKS, *words]
+    return subprocess.run(command, cwd=REPOSITORY, env=variables, check=False, text=True, stdout=stdout)
+
+
+def files_of_long_tests(python: str, scale: int, paths: list[str]) -> list[str]:
+    """The files that have marked tests, in the order of `paths`."""
+    listed = run_pytest(python, scale, "--collect-only", "-q", *paths, stdout=subprocess.PIPE).stdout.splitlines()
+    return list(dict.fromkeys(line.partition("::")[0] for line in listed if line.startswith("tests/")))
+
+
+def run_long_tests(python: str, scale: int, workers: int, file: str) -> list[Result]:
+    """Run a file's marked tests, showing pytest's output, and return their results."""
     with tempfile.NamedTemporaryFile(suffix=".xml") as report:
-        words = ["-m", "long or night or packages", "-n", str(workers), f"--junit-xml={report.name}"]
-        words += ["-o", "junit_duration_report=total"]
-        variables = {**os.environ, "GPUTUI_TEST_TORCH": python, "GPUTUI_TEST_SCALE": str(scale)}
-        subprocess.run([sys.executable, "-m", "pytest", *words], cwd=REPOSITORY, env=variables, check=False)
+        words = ["-n", str(workers), f"--junit-xml={report.name}", "-o", "junit_duration_report=total"]
+        run_pytest(python, scale, *words, file)
         return [_result(case) for case in ET.parse(report.name).iter("testcase")]
 
 
@@ -56,34 +95,34 @@ def _result(case: ET.Element) -> Result:
     return Result(f"{module}.py::{case.attrib['name']}", ", ".join(counts), outcome, float(case.attrib["time"]))
 
 
-def document(scale: int, runs: dict[str, list[Result]]) -> Iterator[str]:
+def document(scale: int, nights: list[Night]) -> Iterator[str]:
     """The lines of the report, with a table for each interpreter."""
     yield "# The latest results of the long tests\n"
     today = datetime.now(timezone.utc).date()
     yield f"`python -m benchmarks.nightly --scale {scale}` wrote this on {today}, with gputui {__version__}."
     yield f"The tests themselves ran on Python {platform.python_version()}.\n"
-    for version, tests in runs.items():
-        passed = sum(test.outcome == "passed" for test in tests)
-        yield f"## {version}\n"
-        yield f"{passed} of {len(tests)} passed, in {sum(test.worker_s for test in tests):.0f} s of one worker.\n"
-        yield "| test | count | outcome | s |\n| --- | ---: | --- | ---: |"
-        yield from (f"| {test.name} | {test.count} | {test.outcome} | {test.worker_s:.0f} |" for test in tests)
-        yield ""
+    for night in nights:
+        yield from night.lines()
 
 
 def main() -> int:
     """Run the long tests and write the report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("paths", nargs="*", default=["tests"], help="the tests that run, in this order")
     parser.add_argument("--scale", type=int, default=40, help="multiplies the usual counts (GPUTUI_TEST_SCALE)")
     parser.add_argument("--workers", type=int, default=1, help="processes that run tests")
     parser.add_argument("--report", type=Path, default=REPORT, help="where the result is written")
     options = parser.parse_args()
-    runs = {}
+    nights = []
     for python in torch_pythons():
-        version = subprocess.run([python, "-c", VERSION], check=True, capture_output=True, text=True)
-        runs[version.stdout.strip()] = run_long_tests(python, options.scale, options.workers)
-    options.report.write_text("\n".join(document(options.scale, runs)))
-    return int(any(test.outcome != "passed" for tests in runs.values() for test in tests))
+        version = subprocess.run([python, "-c", VERSION], check=True, capture_output=True, text=True).stdout.strip()
+        nights.append(Night(python, version, files_of_long_tests(python, options.scale, options.paths)))
+    for night in nights:
+        while night.waiting:
+            night.results.extend(run_long_tests(night.python, options.scale, options.workers, night.waiting[0]))
+            del night.waiting[0]
+            options.report.write_text("\n".join(document(options.scale, nights)))
+    return int(any(test.outcome != "passed" for night in nights for test in night.results))
 
 
 if __name__ == "__main__":
