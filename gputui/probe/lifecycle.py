@@ -124,10 +124,14 @@ def _note(label: str) -> None:
 def _give_up(reason: str) -> None:
     global _running, _ended, _reason
     given_up, _reason = _running, reason
-    if given_up is not None:
-        _ended, _running = given_up, None
+    if given_up is None:
+        return
+    try:
+        given_up.is_ending = True  # the next probe's file has the same path, so it must not be there yet
         if given_up.pid == os.getpid():  # after a fork that ran no hooks, the file is the parent's
             sockets.remove(given_up.listener.path)
+    finally:
+        _ended, _running = given_up, None
         given_up.close()
 
 

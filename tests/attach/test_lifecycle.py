@@ -60,6 +60,32 @@ def test_a_second_start_is_harmless_and_stop_leaves_nothing_behind(python: Pytho
     child.attach().close()
 
 
+def test_a_probe_that_ends_does_not_remove_the_file_of_the_next_one(python: Python) -> None:
+    child = python.start(
+        """
+        import gputui.probe as probe, os, threading
+        from gputui.probe.viewers import sockets
+
+        def remove(path, really=sockets.remove):
+            sockets.remove = really  # once, while another thread starts the next probe
+            other = threading.Thread(target=probe.start)
+            other.start()
+            other.join(1)
+            really(path)
+
+        sockets.remove = remove
+        probe.stop()
+        print("after", probe.status(), flush=True)
+        probe.start()
+        print("there", os.path.exists(probe.status()), flush=True)
+        input()
+        """
+    )
+    assert child.expect("after") == "stopped"
+    assert child.expect("there") == "True"
+    child.attach().close()
+
+
 def test_the_probe_sleeps_in_one_thread_that_blocks_signals(python: Python) -> None:
     child = python.start(WAITING)
     child.expect("ready")

@@ -32,7 +32,7 @@ _SENTENCES: dict[DisconnectKind, tuple[str, str]] = {
     DisconnectKind.UNREACHABLE: ("The connection to process {pid} has failed: {detail}.", "Attach again."),
     DisconnectKind.NOT_ANSWERING: (
         "The probe in process {pid} does not answer.",
-        "The program may be stopped (Ctrl-Z, a debugger), busy in one long call, or out of file descriptors.",
+        "The program may be stopped (Ctrl-Z, a debugger), busy in one long call, or out of descriptors or memory.",
     ),
     DisconnectKind.TIMED_OUT: ("The probe in process {pid} did not answer within {detail} s.", _STOPPED_OR_BUSY),
     DisconnectKind.REFUSED: ("The probe in process {pid} refused: {detail}", ""),

@@ -73,8 +73,7 @@ def listen() -> Listener:
     """A listening socket; raises OSError, with a sentence as its text if the folder cannot be trusted."""
     folder = _socket_folder()
     _clear_stale(folder)
-    name = places.socket_name(os.getpid(), places.started_at("self") or 0)
-    path = f"{folder}/{name}"
+    path = f"{folder}/{places.socket_name(os.getpid(), _started())}"
     listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
         remove(path)
@@ -86,6 +85,14 @@ def listen() -> Listener:
         raise
     listener.setblocking(False)
     return Listener(listener, path)
+
+
+def _started() -> int:
+    """When this process started, by which viewers find its socket; 0 where there is no /proc, for them as well."""
+    started = places.started_at("self")
+    if started is None and os.path.exists("/proc/self/stat"):
+        raise OSError("/proc/self/stat cannot be read, and viewers find the probe by what it says")
+    return started or 0
 
 
 def is_allowed(connection: _socket.socket) -> bool:
