@@ -128,6 +128,24 @@ def test_the_workers_of_tensor_parallelism_are_shown_together_each_with_its_devi
     assert devices == {0, 1}
 
 
+def test_what_sleeps_is_not_on_the_device(start: Start, cuda_python: Python):
+    child = start("--sleeps", enable_sleep_mode=True)
+    engine = json.loads(child.expect("result started "))
+    awake = document_of(child, cuda_python)
+    child.say("")
+    child.expect("asleep")
+    asleep = document_of(child, cuda_python)
+    child.say("")
+    child.expect("awake")
+    for document in (awake, asleep, document_of(child, cuda_python)):
+        parts = {part["part"]: part["bytes"] for part in document["serving"]["division"]}
+        assert sum(parts.values()) == document["devices"][0]["nvml"]["device_total_bytes"]
+        sleeps = document is asleep
+        assert ("kv_cache" in parts) != sleeps
+        assert sleeps == (document["serving"]["asleep_bytes"] > document["serving"]["kv_cache"]["bytes"])
+        assert document["serving"]["kv_cache"]["blocks"] == engine["blocks"]
+
+
 TRIED = {
     "more of the device": {"gpu_memory_utilization": 0.9},
     "less of it": {"gpu_memory_utilization": 0.25},

@@ -174,6 +174,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int *lo, int *hi) { *lo = 0; *hi = 
 cudaError_t cudaDeviceCanAccessPeer(int *v, int a, int b) { *v = 1; return cudaSuccess; }
 cudaError_t cudaDeviceEnablePeerAccess(int d, unsigned f) { return cudaSuccess; }
 cudaError_t cudaDeviceSynchronize(void) { return fg_device_waits(current); }
+cudaError_t cudaDeviceReset(void) { return fg_fail(cudaErrorNotSupported); }
 const char *cudaGetErrorName(cudaError_t e) { return e == cudaErrorMemoryAllocation ? "cudaErrorMemoryAllocation" : e ? "cudaErrorUnknown" : "cudaSuccess"; }
 const char *cudaGetErrorString(cudaError_t e) {
   switch (e) {

@@ -28,7 +28,12 @@ from gputui.explain.advice.outside.contexts import idle_context, visitors
 from gputui.explain.advice.outside.driver import gap, others, pending, pools, rounding
 from gputui.explain.advice.program.batch import batch
 from gputui.explain.advice.program.kv_cache import kv_cache
-from gputui.explain.advice.program.serving import waits_for_blocks, waits_for_seats, would_not_start_again
+from gputui.explain.advice.program.serving import (
+    waits_for_blocks,
+    waits_for_seats,
+    would_not_start_again,
+    would_not_wake,
+)
 from gputui.explain.advice.program.training import kept_gradients, one_worker, optimizer_states, unused_graph
 from gputui.explain.advice.situation import Situation
 from gputui.explain.advice.thresholds import COPY_MATTERS_SHARE, MATTERS_OF_RESERVED_SHARE
@@ -112,6 +117,7 @@ RULES = (
     Rule(kv_cache),
     Rule(waits_for_blocks),
     Rule(waits_for_seats),
+    Rule(would_not_wake, replaces=("others",)),
     Rule(would_not_start_again, replaces=("others",)),
     Rule(idle_context, replaces=("gap", "others", "release", "room")),
     Rule(visitors),

@@ -104,8 +104,6 @@ PINNED_ROUNDING_BYTES = GIB
 PINNED_ROUNDING_SHARE = 0.1
 """Host memory is larger than a device's: less than this, or a tenth of what was asked for, is not missed."""
 
-MISSING_BYTES = GIB
-"""By so much the counters and NVML differ only if memory was unmapped: they are read within a second."""
 MISSING_IN_POOLS_SHARE = 0.9
 """Of the missing memory must be in private pools, which alone can be unmapped behind PyTorch's back."""
 

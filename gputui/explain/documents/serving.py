@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from gputui.explain.serving.capacity import blocks_in_use, is_exact, longest_request, more_requests, tokens_in
-from gputui.explain.serving.division import division
+from gputui.explain.serving.division import asleep, division
 from gputui.explain.serving.other_flags import Result
 from gputui.explain.serving.words import larger
 from gputui.model.attached.moment import TargetMoment
@@ -29,6 +29,7 @@ def serving_document(moment: TargetMoment) -> dict[str, Any] | None:
             for device in moment.held_devices
             for part in division(moment, device)
         ],
+        "asleep_bytes": sum(asleep(device).bytes for device in moment.held_devices),
         "kv_cache": _cache(serving),
         "requests": {
             "running": serving.use.running,

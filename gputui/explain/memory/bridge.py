@@ -5,7 +5,10 @@ from __future__ import annotations
 from gputui.model.attached.allocator import AllocatorStatistics
 from gputui.model.attached.analysis import Bridge, Composition
 from gputui.model.reading import Absent, Reading
-from gputui.units import format_bytes
+from gputui.units import GIB, format_bytes
+
+MISSING_BYTES = GIB
+"""By so much the counters and NVML differ only if memory was unmapped: they are read within a second."""
 
 
 def bridge(

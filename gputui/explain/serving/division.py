@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
+from gputui.explain.memory.bridge import MISSING_BYTES
 from gputui.explain.memory.parts import parts_of
+from gputui.explain.memory.release import DEFAULT_POOL
 from gputui.explain.owners.owners import bytes_by_category, owner_of
 from gputui.model.attached.allocator import Block, BlockState
 from gputui.model.attached.moment import DeviceLayout, DeviceMoment, TargetMoment
 from gputui.model.attached.serving import ServingProfile
 from gputui.model.attached.tensors import WEIGHTS, Category, Storage
+from gputui.model.reading import value_of
 
 MODEL = (*WEIGHTS, Category.BUFFER)
 BUFFERS = tuple(frozenset(Category) - {*MODEL, Category.KV_CACHE, Category.UNATTRIBUTED, Category.NEWER})
@@ -89,14 +92,19 @@ def division(moment: TargetMoment, device: DeviceMoment) -> tuple[ServedPart, ..
     if serving is None or not storages:
         return ()
     sizes = {part.key: part.bytes for part in parts_of(device)}
-    graphs = _graphs(moment, device)
+    graphs, away = _graphs(moment, device), asleep(device)
     live = _by_category(device.layout, storages)
+    live.subtract(away.live)
     named, kv_cache, counted = sum(live[category] for category in MODEL), live[Category.KV_CACHE], device.statistics
-    rest = counted.allocated_bytes - named - kv_cache - graphs.live_bytes
+    allocated, reserved = counted.allocated_bytes - away.live.total(), counted.reserved_bytes - away.bytes
+    if away.bytes and device.bridge is not None:
+        sizes["outside"] = max(0, (value_of(device.bridge.process_used_bytes) or 0) - reserved)
+    rest = allocated - named - kv_cache - graphs.live_bytes
     unnamed = max(0, min(rest, rest - sum(live[category] for category in BUFFERS)))
-    weights = max(named, min(named + unnamed, serving.profile.weights_bytes or 0))
+    expected = 0 if away.bytes else serving.profile.weights_bytes or 0
+    weights = max(named, min(named + unnamed, expected))
     unnamed -= weights - named
-    of_cache = max(0, min(unnamed, (serving.cache.size_bytes or 0) - kv_cache))
+    of_cache = 0 if away.bytes else max(0, min(unnamed, (serving.cache.size_bytes or 0) - kv_cache))
     unnamed -= of_cache
     buffers = rest - unnamed - of_cache - (weights - named)
     quantised = min(weights, _bytes_of(storages, _is_quantised)) if serving.settings.quantization else 0
@@ -112,11 +120,56 @@ def division(moment: TargetMoment, device: DeviceMoment) -> tuple[ServedPart, ..
         ServedPart("graphs", graphs.live_bytes + graphs.free_bytes),
         ServedPart("buffers", buffers - sum(apart.values())),
         ServedPart("unnamed", unnamed),
-        ServedPart("cached", counted.reserved_bytes - counted.allocated_bytes - graphs.free_bytes),
+        ServedPart("cached", reserved - allocated - graphs.free_bytes),
         *(ServedPart(key, sizes.get(key, 0)) for key in _OUTER),
-        *_free(sizes.get("free", 0), serving.profile),
+        *_free(sizes.get("free", 0), ServingProfile() if away.bytes else serving.profile),
     ]
     return tuple(part for part in parts if part.bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Asleep:
+    """Memory whose pages a server has given back, in bytes, with the bytes of its tensors, which keep their addresses.
+
+    `live` counts all of them as what most of their segment is. PyTorch's counters do not notice.
+    """
+
+    bytes: int = 0
+    live: Counter[Category] = field(default_factory=Counter)
+
+
+def asleep(device: DeviceMoment) -> Asleep:
+    """What a server in sleep mode has given back: the KV cache, and the weights if that alone is not enough.
+
+    It lies in private pools, and is told by NVML's figure of the process.
+    """
+    used = value_of(device.driver.process_used_bytes)
+    if used is None or device.statistics.reserved_bytes - used < MISSING_BYTES:
+        return Asleep()
+    size_bytes, live = 0, Counter[Category]()
+    of_pools = list(_segments_of_pools(device))
+    for kinds in ((Category.KV_CACHE,), MODEL):
+        for segment_bytes, held in of_pools:
+            if held and held.most_common(1)[0][0] in kinds:
+                size_bytes += segment_bytes
+                live += held
+        if device.statistics.reserved_bytes - size_bytes <= used:
+            break
+    return Asleep(size_bytes, live)
+
+
+def _segments_of_pools(device: DeviceMoment) -> Iterator[tuple[int, Counter[Category]]]:
+    """The bytes of each segment in a private pool, and those of what lives there."""
+    layout = device.layout
+    if layout is None:
+        return
+    for release in layout.release.segments:
+        if release.segment.pool_id != DEFAULT_POOL:
+            held = Counter[Category]()
+            for block in release.segment.blocks:
+                if block.state is BlockState.ACTIVE_ALLOCATED:
+                    held[_category(layout, block)] += block.size_bytes
+            yield release.segment.size_bytes, held
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,10 +32,16 @@ class ServedLine:
     note: str = ""
 
 
-def headline(serving: Serving, parts: Sequence[ServedPart], whole_bytes: int, whole: str) -> str:
-    """What the server is, and what most of the device went to."""
+def headline(serving: Serving, parts: Sequence[ServedPart], whole_bytes: int, whole: str, asleep_bytes: int = 0) -> str:
+    """What the server is, and what most of the device went to, or that it sleeps."""
     sizes = {part.key: part.bytes for part in parts}
     kv, weights = sizes.get("kv_cache", 0), sizes.get("weights", 0) + sizes.get("quantised", 0)
+    if asleep_bytes:
+        what = "KV cache" if weights else "weights and KV cache"
+        return (
+            f"{serving.name} {serving.version}, {serving.role}, sleeps: until it wakes up,"
+            f" {format_bytes(asleep_bytes)} of {what} are not on the device."
+        )
     shares = [f"{format_bytes(weights)} are weights", f"{format_bytes(kv)} ({kv / whole_bytes:.0%} {whole}) KV cache"]
     if masks := sizes.get("masks", 0):
         shares.append(f"{format_bytes(masks)} attention masks")

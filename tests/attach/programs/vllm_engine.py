@@ -74,6 +74,19 @@ def add_requests(llm, count):
         llm.llm_engine.step()
 
 
+def take_turns(llm):
+    """Sleep, and wake up for each further line."""
+    from vllm.device_allocator import cumem
+    from vllm.distributed.device_communicators import cuda_wrapper
+
+    # A real CUDA runtime of another package may be loaded as well, and would be taken.
+    cumem.libcudart = cuda_wrapper.CudaRTLibrary(os.environ["VLLM_NCCL_SO_PATH"])
+    for word, change in ("asleep", llm.sleep), ("awake", llm.wake_up):
+        input()
+        change()
+        say(word)
+
+
 def main():
     logger = logging.getLogger("vllm.v1.core.kv_cache_utils")
     logger.setLevel("INFO")
@@ -89,6 +102,8 @@ def main():
         input()
         add_requests(llm, 5)
         say("serving", json.dumps(facts(engine)))
+    if "--sleeps" in sys.argv:
+        take_turns(llm)
     input()
 
 

@@ -537,7 +537,7 @@ def test_the_cure_for_other_processes_can_be_read_without_the_title():
     assert finding.remedy == "`gputui` lists the other processes on this device; end those that you do not need."
 
 
-OF_SERVERS = {"waits_for_blocks", "waits_for_seats", "would_not_start_again"}
+OF_SERVERS = {"waits_for_blocks", "waits_for_seats", "would_not_start_again", "would_not_wake"}
 """Their cases are in `test_serving.py`: they read what an engine says of itself."""
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from gputui.explain.advice.situation import Situation
 from gputui.explain.advice.thresholds import (
-    MISSING_BYTES,
     MISSING_IN_POOLS_SHARE,
     NCCL_CACHE_BYTES,
     NCCL_FREE_BYTES,
     PINNED_ROUNDING_BYTES,
     PINNED_ROUNDING_SHARE,
 )
+from gputui.explain.memory.bridge import MISSING_BYTES
 from gputui.explain.memory.release import DEFAULT_POOL
 from gputui.explain.owners.names import counted
 from gputui.model.attached.analysis import Finding

@@ -8,6 +8,7 @@ from gputui.explain.advice.situation import Situation
 from gputui.explain.advice.thresholds import IDLE_BLOCKS_SHARE, PART_BYTES, SCARCE_BLOCKS_SHARE
 from gputui.explain.owners.names import counted
 from gputui.explain.serving.capacity import blocks_in_use, blocks_of_request
+from gputui.explain.serving.division import asleep
 from gputui.explain.serving.words import larger
 from gputui.model.attached.analysis import Finding
 from gputui.model.attached.serving import Serving
@@ -83,6 +84,25 @@ def would_not_start_again(situation: Situation) -> Finding | None:
         ),
         remedy=f"Before a restart, end them (`gputui` lists them), or set gpu_memory_utilization to {fitting:g}.",
         bytes=others,
+        screen="memory",
+    )
+
+
+def would_not_wake(situation: Situation) -> Finding | None:
+    """A server in sleep mode has given back more than is free now: waking up would fail."""
+    device = situation.device
+    needed = asleep(device).bytes if situation.moment.serving else 0
+    free = value_of(device.driver.device_free_bytes)
+    others = value_of(device.bridge.other_processes_bytes) if device.bridge else None
+    if free is None or needed <= free:
+        return None
+    return Finding(
+        weight=Weight.ADVICE,
+        title=f"This server could not wake up: it needs {format_bytes(needed)}, and {format_bytes(free)} are free.",
+        evidence=(f"Other processes hold {format_bytes(others)} of the device.",) if others else (),
+        remedy="First have them release it: a trainer beside it frees its gradients and states, or moves them to host"
+        " memory, and calls torch.cuda.empty_cache().",
+        bytes=needed - free,
         screen="memory",
     )
 
