@@ -16,7 +16,7 @@ import pytest
 from gputui.explain.serving.other_flags import Flags, with_flags
 from gputui.model.attached.serving import Serving
 from tests.attach.children import Child, Python
-from tests.attach.command import attach
+from tests.attach.command import attach, gputui
 
 pytestmark = pytest.mark.packages("vllm")
 
@@ -144,6 +144,31 @@ def test_what_sleeps_is_not_on_the_device(start: Start, cuda_python: Python):
         assert ("kv_cache" in parts) != sleeps
         assert sleeps == (document["serving"]["asleep_bytes"] > document["serving"]["kv_cache"]["bytes"])
         assert document["serving"]["kv_cache"]["blocks"] == engine["blocks"]
+
+
+TOO_MUCH = {
+    "its weights": (
+        {"hf_overrides": {"hidden_size": 16384, "intermediate_size": 65536, "num_hidden_layers": 60}},
+        "while vLLM loaded its weights",
+    ),
+    "a forward pass of all its requests": (
+        {"max_num_seqs": 800_000, "max_num_batched_tokens": 800_000},
+        "in a trial run of vLLM's sampler",
+    ),
+    "its cache": ({"kv_cache_memory_bytes": 100 << 30}, "while vLLM allocated its KV cache"),
+}
+
+
+@pytest.mark.parametrize(("flags", "words"), TOO_MUCH.values(), ids=TOO_MUCH)
+def test_where_it_runs_out_of_memory_is_told(
+    start: Start, cuda_python: Python, tmp_path: Path, flags: dict[str, Any], words: str
+):
+    cuda_python.environment["GPUTUI_BLACK_BOX"] = str(tmp_path / "kept")
+    assert start(**flags).ended() == 1
+    [path] = (tmp_path / "kept").iterdir()
+    status, text, errors = gputui("open", str(path), "--once", "--json")
+    assert status == 0, errors
+    assert json.loads(text)["failure"]["server"]["words"] == words
 
 
 TRIED = {

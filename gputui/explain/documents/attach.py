@@ -103,6 +103,7 @@ def _failure(moment: TargetMoment, failure: Failure, replayed: Replayed | None) 
         "is_capturing": failure.is_capturing,
         "stack": [{"file": site.file, "line": site.line, "function": site.function} for site in failure.stack],
         "phase": (analysis.phase.value or None) if analysis else None,
+        "server": asdict(analysis.server) if analysis and analysis.server else None,
         "short_bytes": analysis.short_bytes if analysis and failure.requested_bytes else None,
         "largest_piece_bytes": analysis.largest_piece_bytes if analysis else None,
         "remedies": [_remedy(remedy, replayed) for remedy in (analysis.remedies if analysis else ())],

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from gputui.explain.failure.outside import rules_for
 from gputui.explain.failure.phase import is_of_library, is_of_torch, phase_of
 from gputui.explain.failure.remedies import Case, remedies_for
+from gputui.explain.failure.servers import OF_ITS_PEOPLE, server_moment
 from gputui.explain.memory.parts import parts_of
 from gputui.explain.owners.families import bytes_of, description, families
 from gputui.explain.owners.names import counted, family
@@ -39,6 +40,8 @@ def analysis_of(moment: TargetMoment) -> FailureAnalysis | None:
     short_bytes = max(0, failure.requested_bytes - usable_bytes)
     members = _members(moment, device)
     case = Case(moment, failure, device, phase, usable_bytes, short_bytes, tuple(members))
+    server = server_moment(failure.stack, moment.serving)
+    rules = [rule for rule in rules_for(case) if server is None or rule.kind in OF_ITS_PEOPLE]
     pieces = _free_pieces(moment, failure.device)
     allocated = device.statistics.allocated_bytes if device else 0
     return FailureAnalysis(
@@ -55,8 +58,9 @@ def analysis_of(moment: TargetMoment) -> FailureAnalysis | None:
         parts=_parts(device),
         modules=_modules(members),
         tensors=_tensors(members),
-        remedies=remedies_for(case, rules_for(case)),
+        remedies=remedies_for(case, rules),
         unnamed_blocks=sum(owner.category is Category.UNATTRIBUTED for owner, _ in members),
+        server=server,
     )
 
 

@@ -130,7 +130,10 @@ def _remedies(failure: Failure, analysis: FailureAnalysis, replayed: Replayed | 
         remedies = tuple(remedy for remedy in remedies if remedy.kind != EXPANDABLE_REMEDY)
         sentences = (LATER, replayed.words)
     if not remedies:
-        return Section("failure_remedies", title, (none, *sentences[1:]))
+        words = analysis.server.remedy if analysis.server else none
+        return Section("failure_remedies", title, (words, *sentences[1:]))
+    if analysis.server is not None:
+        sentences = (analysis.server.remedy, *sentences)
     rows = tuple(_remedy(remedy, replayed) for remedy in remedies)
     return Section("failure_remedies", title, sentences, (Table("", rows, is_wrapped=True),))
 

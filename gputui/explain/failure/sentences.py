@@ -26,6 +26,8 @@ def headline(failure: Failure, analysis: FailureAnalysis) -> str:
     where = f" in the {analysis.phase.value}" if analysis.phase is not Phase.UNKNOWN else ""
     if analysis.phase is Phase.EVALUATION:
         where = " in an evaluation"
+    if analysis.server is not None:
+        where = f" {analysis.server.words}"
     if failure.asked_by:
         return f"Out of memory: {asked_words(failure)}{where}."
     asked = f"Out of memory: {format_bytes(failure.requested_bytes)} asked for{where}"

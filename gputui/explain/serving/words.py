@@ -42,7 +42,9 @@ def headline(serving: Serving, parts: Sequence[ServedPart], whole_bytes: int, wh
             f"{serving.name} {serving.version}, {serving.role}, sleeps: until it wakes up,"
             f" {format_bytes(asleep_bytes)} of {what} are not on the device."
         )
-    shares = [f"{format_bytes(weights)} are weights", f"{format_bytes(kv)} ({kv / whole_bytes:.0%} {whole}) KV cache"]
+    shares = [f"{format_bytes(weights)} are weights"]
+    if kv:
+        shares.append(f"{format_bytes(kv)} ({kv / whole_bytes:.0%} {whole}) KV cache")
     if masks := sizes.get("masks", 0):
         shares.append(f"{format_bytes(masks)} attention masks")
     utilization = serving.settings.gpu_memory_utilization

@@ -74,6 +74,14 @@ class Remedy:
 
 
 @dataclass(frozen=True, slots=True)
+class ServerMoment:
+    """What an inference server did: `words` say when ("while vLLM loaded its weights"), `remedy` which flags help."""
+
+    words: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
 class FailureAnalysis:
     """Why a request did not fit, in bytes: `usable_free_bytes` is what the driver would have given this process.
 
@@ -98,3 +106,4 @@ class FailureAnalysis:
     tensors: tuple[Holder, ...] = ()
     remedies: tuple[Remedy, ...] = ()
     unnamed_blocks: int = 0
+    server: ServerMoment | None = None
