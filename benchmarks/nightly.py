@@ -91,7 +91,7 @@ def run_long_tests(python: str, scale: int, workers: int, file: str) -> list[Res
 def _result(case: ET.Element) -> Result:
     counts = [entry.attrib["value"] for entry in case.iter("property") if entry.attrib["name"] == "count"]
     outcome = next((child.tag for child in case if child.tag in ("failure", "error", "skipped")), "passed")
-    module = case.attrib["classname"].removeprefix("tests.").replace(".", "/")
+    module = case.get("classname", "").removeprefix("tests.").replace(".", "/")
     return Result(f"{module}.py::{case.attrib['name']}", ", ".join(counts), outcome, float(case.attrib["time"]))
 
 

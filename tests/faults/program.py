@@ -75,17 +75,22 @@ def ended(pid: int) -> int | None:
 
 
 def waits_for_ever(process: Path) -> bool:
-    """Whether the only thread of a process waits for a lock without a limit: nobody is left to release it."""
+    """Whether each thread of a process waits for a lock without a limit: nobody is left to release one."""
 
-    def standing() -> tuple[str, str]:
-        return (process / "syscall").read_text(), (process / "status").read_text()  # counts how often it has slept
+    def standing() -> list[tuple[str, str]]:
+        tasks = sorted((process / "task").iterdir())
+        return [((task / "syscall").read_text(), (task / "status").read_text()) for task in tasks]  # how often it slept
 
     try:
-        before, threads = standing(), len(list((process / "task").iterdir()))
-        number, *arguments = before[0].split()
-        return threads == 1 and number in FUTEX and int(arguments[3], 16) == 0 and standing() == before
+        before = standing()
+        return all(map(waits_without_a_limit, (call for call, _ in before))) and standing() == before
     except OSError:  # it is ending, and shows this to root alone
         return False
+
+
+def waits_without_a_limit(call: str) -> bool:
+    number, *arguments = call.split()
+    return number in FUTEX and int(arguments[3], 16) == 0
 
 
 def runs(request: dict) -> list[list[dict]]:

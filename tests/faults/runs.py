@@ -17,7 +17,7 @@ from tests.hanging import HANGS_S
 from tests.scale import scaled
 
 PROGRAM = Path(__file__).with_name("program.py")
-PLACES = scaled(1, 20)
+PLACES = scaled(1, 10)
 """About how many calls of a run fail, one at a time."""
 FOR_GOOD = 1_000_000
 
