@@ -2,8 +2,9 @@
 
 Each program runs on a fake GPU (`tests/fakegpu`) under $PROGRAM_PYTHON, by default the Python that runs this script,
 which needs a CUDA build of PyTorch: `recorded_training.py` until it runs out of memory, and for a while the same
-without a mistake, those of `tests/attach/programs/sick.py`, and `recorded_server.py`, which needs vLLM. They are
-recorded as by `gputui attach --record`, and the files are checked for paths and names of this machine.
+without a mistake, those of `tests/attach/programs/sick.py`, `recorded_server.py`, which needs vLLM, and
+`recorded_sglang.py`, which needs SGLang. They are recorded as by `gputui attach --record`, and the files are checked
+for paths and names of this machine.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from psutil import Process
+
 FOLDER = Path(__file__).parent
 REPOSITORY = FOLDER.parent
 sys.path.insert(0, str(REPOSITORY))
@@ -31,7 +34,7 @@ from gputui.sources.files.recording.chunks import FIRST_LINE, HEADER_BYTES, Chun
 from gputui.sources.files.recording.index import open_file, places_of  # noqa: E402
 from gputui.sources.files.recording.reader import Recording  # noqa: E402
 from gputui.sources.files.recording.recorder import Chunks, FileRecorder  # noqa: E402
-from gputui.sources.files.recording.shipped import EXAMPLES, SERVER, TRAINING, WELL, Example, file_of  # noqa: E402
+from gputui.sources.files.recording.shipped import EXAMPLES, SERVER, SGLANG, TRAINING, WELL, Example, file_of  # noqa: E402
 from gputui.sources.machine import LiveMachine  # noqa: E402
 from gputui.sources.probe.feed import AUTOMATIC_S, feed_opener  # noqa: E402
 from gputui.sources.probe.listing import list_probes  # noqa: E402
@@ -41,6 +44,7 @@ KIB = 1024
 SICK = REPOSITORY / "tests" / "attach" / "programs" / "sick.py"
 TRAINING_PROGRAM = FOLDER / "recorded_training.py"
 SERVER_PROGRAM = FOLDER / "recorded_server.py"
+SGLANG_PROGRAM = FOLDER / "recorded_sglang.py"
 LONG_S = 600.0
 
 
@@ -84,14 +88,17 @@ def plan_of(example: Example) -> Plan:
         )
     if example is SERVER:
         return Plan(SERVER_PROGRAM, 80 * KIB, 70.0, 6.0, shown_as="serve.py")
+    if example is SGLANG:
+        return Plan(SGLANG_PROGRAM, 80 * KIB, 70.0, 6.0, attach_after_s=25.0, shown_as="serve.py")
     name = example.name
     return Plan(SICK, 56 * KIB, 50.0, LOOK_EVERY_S.get(name, 4.0), (name,), LARGE | OTHERWISE.get(name, {}))
 
 
 def record(pid: int, path: Path, plan: Plan) -> None:
     """Attach when the probe runs, or some time later, and record until the program ends or the time is over."""
-    while pid not in {probe.pid for probe in list_probes()}:
+    while not (found := [probe.pid for probe in list_probes() if pid in (probe.pid, Process(probe.pid).ppid())]):
         time.sleep(0.05)
+    [pid] = found
     time.sleep(plan.attach_after_s)
     recorder = FileRecorder(str(path), hostname="demo")
     machine, ended = LiveMachine(), threading.Event()

@@ -148,7 +148,7 @@ LIKE_SGLANG = """
         tree_cache=Object(
             tree_core=Object(component_evictable_size_={0: 33 * PAGE}, component_protected_size_={0: 80})
         ),
-        running_batch=Object(reqs=[Object(kv_allocated_len=90, retraction_count=1)]),
+        running_batch=Object(reqs=[Object(kv=Object(kv_allocated_len=90), retraction_count=1)]),
         waiting_queue=[1, 2, 3], max_running_requests=8,
         server_args=Object(model_path="llama", tp_size=1), model_config=Object(dtype=torch.float16),
     )

@@ -44,3 +44,19 @@ def test_the_document_says_what_the_server_says(cuda_python: Python, mode: str):
     parts = {part["part"]: part["bytes"] for part in serving["division"]}
     assert sum(parts.values()) == device["nvml"]["device_total_bytes"]
     assert parts["kv_cache"] >= cache["bytes"]
+
+
+def test_its_requests_are_told_as_the_server_counts_them(cuda_python: Python):
+    child = cuda_python.run([cuda_python.path, str(ENGINE), "{}", "--requests"], **PYTHON_TREE)
+    engine = json.loads(child.expect("serving "))
+    variables = {key: cuda_python.environment[key] for key in ("FAKEGPU_STATE", "LD_LIBRARY_PATH")}
+    status, text, errors = attach(str(child.pid), "--once", "--json", "--yes", environment=variables)
+    assert status == 0, errors
+    serving = json.loads(text)["serving"]
+    requests = serving["requests"]
+    assert (requests["running"], requests["waiting"]) == (engine["num_running_reqs"], engine["num_waiting_reqs"])
+    assert requests["longest_tokens"] == engine["longest_tokens"]
+    generated = engine["longest_tokens"] - engine["longest_prompt"]
+    cache = serving["kv_cache"]
+    assert cache["blocks_in_use"] == engine["prompt_tokens"] + requests["running"] * generated
+    assert cache["blocks_with_prefix"] == engine["prompt_tokens"]

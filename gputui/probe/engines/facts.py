@@ -41,6 +41,7 @@ class EngineFacts(NamedTuple):
     tensor: Facts
     requests: Places
     request: dict[str, str]
+    """Paths of attributes of a request."""
     variables: dict[str, str]
     """Names for objects from which a search finds the engine's tensors, wherever its threads are: their places."""
     caches: Places
@@ -287,7 +288,7 @@ SGLANG = EngineFacts(
     tensors=(),
     tensor={},
     requests=("core.running_batch.reqs",),
-    request={"tokens": "kv_allocated_len", "preemptions": "retraction_count"},
+    request={"tokens": "kv.kv_allocated_len", "preemptions": "retraction_count"},
     variables={"model_runner": "core.tp_worker.model_runner"},
     caches=(),
     roles={(True, False): "scheduler"},

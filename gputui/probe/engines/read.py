@@ -113,7 +113,7 @@ class _Reading:
         """The tokens of the requests that run: the sum and the longest, of those that were read."""
         names = self._engine.request
         requests = self._elements(self._engine.requests)
-        tokens = [self._own(request, names["tokens"]) for request in requests]
+        tokens = [self._under(request, names["tokens"]) for request in requests]
         lengths = [length for length in tokens if type(length) is int]
         fields = {
             "requests_read": len(lengths),
@@ -121,7 +121,7 @@ class _Reading:
             "longest_tokens": max(lengths, default=0),
         }
         if "preemptions" in names:
-            counts = [self._own(request, names["preemptions"]) for request in requests]
+            counts = [self._under(request, names["preemptions"]) for request in requests]
             fields["preemptions"] = sum(count for count in counts if type(count) is int)
         return fields
 
@@ -152,9 +152,11 @@ class _Reading:
         return [value]
 
     def _at(self, path: str) -> AnyObject:
-        start, *names = path.split(".")
-        value = self._objects.get(start, _NOTHING)
-        for name in names:
+        start, _, rest = path.partition(".")
+        return self._under(self._objects.get(start, _NOTHING), rest)
+
+    def _under(self, value: AnyObject, path: str) -> AnyObject:
+        for name in filter(None, path.split(".")):
             if value is _NOTHING:
                 return value
             value = _only(value) if name == "*" else self._own(value, name)

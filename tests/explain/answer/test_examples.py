@@ -18,7 +18,7 @@ from gputui.model.weight import Weight
 from gputui.sources.files.recording.chunks import HEADER_BYTES
 from gputui.sources.files.recording.index import open_file, places_of
 from gputui.sources.files.recording.reader import Recording
-from gputui.sources.files.recording.shipped import EXAMPLES, SERVER, TRAINING, WELL, Example, file_of
+from gputui.sources.files.recording.shipped import EXAMPLES, SERVER, SGLANG, TRAINING, WELL, Example, file_of
 from gputui.sources.files.recording.story import Story
 from tests.scale import some
 from tests.sicknesses import LINE, SICK
@@ -26,7 +26,7 @@ from tests.sicknesses import LINE, SICK
 ALL_BYTES = 420 * 1024
 """Of the recordings of sick programs together, in the wheel."""
 WELL_BYTES = 100 * 1024
-SICK_EXAMPLES = [example for example in EXAMPLES if example not in (TRAINING, WELL, SERVER)]
+SICK_EXAMPLES = [example for example in EXAMPLES if example not in (TRAINING, WELL, SERVER, SGLANG)]
 
 
 def by_name(examples: list[Example]) -> pytest.MarkDecorator:
@@ -123,8 +123,19 @@ def test_a_server_is_answered_with_its_cache_and_what_keeps_requests_waiting():
         assert "gpu_memory_utilization=0.95 29,757 blocks" in first.remedy
 
 
-def test_at_every_moment_a_servers_lines_add_up_to_the_device_and_its_blocks_to_the_cache():
-    moments = Story(Recording(file_of(SERVER))).moments()
+def test_an_sglang_is_answered_with_its_cache_and_the_requests_that_may_not_run():
+    for answer in answers_of(SGLANG):
+        assert answer.verdict is not None
+        assert answer.verdict.sentence.startswith(
+            "SGLang 0.5.23, scheduler: 15.0 GiB are weights and 51.4 GiB (65% of the device) KV cache"
+        )
+        first = next(finding for finding in answer.findings if finding.weight is not Weight.FACT)
+        assert first.title.startswith("13 requests wait, as max_running_requests=32 run")
+
+
+@by_name([SERVER, SGLANG])
+def test_at_every_moment_a_servers_lines_add_up_to_the_device_and_its_blocks_to_the_cache(example):
+    moments = Story(Recording(file_of(example))).moments()
     served = [moment for moment in moments if moment.serving and moment.used_devices[0].layout]
     assert len(served) > 30
     for moment in some(served, 3):
@@ -135,7 +146,7 @@ def test_at_every_moment_a_servers_lines_add_up_to_the_device_and_its_blocks_to_
         assert serving.use.running + serving.use.waiting <= 130
 
 
-@by_name([WELL, SERVER, *SICK_EXAMPLES])
+@by_name([WELL, SERVER, SGLANG, *SICK_EXAMPLES])
 def test_a_recording_names_nothing_of_the_machine_where_it_was_made(example):
     recording = Recording(file_of(example))
     assert recording.notices == ()
@@ -146,7 +157,8 @@ def test_a_recording_names_nothing_of_the_machine_where_it_was_made(example):
         for place in places_of(file)[0]:
             file.seek(place.offset + HEADER_BYTES)
             text += zlib.decompress(file.read(place.header.payload_bytes))
-    command = "python serve.py" if example is SERVER else f"python train.py {example.name}"
+    commands = {SERVER: "python serve.py", SGLANG: "sglang::scheduler"}
+    command = commands.get(example, f"python train.py {example.name}")
     assert f'"{command}"'.encode() in text
     for word in (b"/tmp", b"/home", b"/root", b"/work", b"site-packages", b"gputui-", b"envs"):
         assert word not in text, word
@@ -155,5 +167,5 @@ def test_a_recording_names_nothing_of_the_machine_where_it_was_made(example):
 def test_the_recordings_are_small():
     assert sum(file_of(example).stat().st_size for example in SICK_EXAMPLES) < ALL_BYTES
     folder = file_of(SICK_EXAMPLES[0]).parent
-    assert {path.stem for path in folder.iterdir()} == {example.name for example in (WELL, SERVER, *SICK_EXAMPLES)}
-    assert max(file_of(WELL).stat().st_size, file_of(SERVER).stat().st_size) < WELL_BYTES
+    assert {path.stem for path in folder.iterdir()} == {example.name for example in (WELL, SERVER, SGLANG, *SICK_EXAMPLES)}
+    assert max(file_of(example).stat().st_size for example in (WELL, SERVER, SGLANG)) < WELL_BYTES

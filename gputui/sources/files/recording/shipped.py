@@ -42,6 +42,7 @@ class Example:
 TRAINING = Example("training", "a training that runs out of memory")
 WELL = Example("well", "nothing wrong", 40.0)
 SERVER = Example("server", "a vLLM whose requests wait for its KV cache", 40.0)
+SGLANG = Example("sglang", "an SGLang of which more requests are asked than may run", 40.0)
 EXAMPLES = (
     TRAINING,
     Example("forgotten_no_grad", "no_grad forgotten"),
@@ -57,6 +58,7 @@ EXAMPLES = (
     Example("growing_lengths", "fragmentation by growing lengths", 40.0),
     Example("cache_emptied", "empty_cache() at each step"),
     SERVER,
+    SGLANG,
     WELL,
 )
 """In the order of the demonstration's list."""
