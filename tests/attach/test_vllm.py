@@ -222,3 +222,24 @@ def test_other_flags_give_what_was_said(start: Start, cuda_python: Python, flags
         else:
             assert said.blocks == pytest.approx(engine["blocks"], abs=TABLES_BLOCKS)
         assert said.is_exact or "max_model_len" in flags
+
+
+ANOTHER_RUN = {
+    "two devices": ({}, {"tensor_parallel_size": 2}, {"disable_custom_all_reduce": True}),
+    "without CUDA graphs": (MODES["CUDA graphs"], {"enforce_eager": True}, {}),
+}
+
+
+@pytest.mark.parametrize(("before", "flags", "more"), ANOTHER_RUN.values(), ids=ANOTHER_RUN)
+def test_flags_that_make_another_profiling_run_give_about_what_was_said(
+    start: Start, cuda_python: Python, before: dict[str, Any], flags: dict[str, Any], more: dict[str, Any]
+):
+    child = start(**in_version(before, version_of(cuda_python.path)))
+    child.expect("result started ")
+    with child.attach() as client:
+        serving = client.statistics().serving
+    child.end()
+    said = with_flags(serving, Flags(**flags))
+    engine = json.loads(start(**flags, **more).expect("result started "))
+    assert not said.is_exact
+    assert said.blocks == pytest.approx(engine["blocks"], rel=0.01)

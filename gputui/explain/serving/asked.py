@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
 from typing import Any
 
 from gputui.errors import UsageError
-from gputui.explain.serving.other_flags import CACHE_DTYPES, Flags
-
-NAMES = frozenset(field.name for field in fields(Flags)) - {"device_total_bytes"}
-"""The flags that can be tried."""
+from gputui.explain.serving.other_flags import CACHE_DTYPES, NAMES, Flags
 
 
 def _share(text: str) -> float:
@@ -33,11 +29,19 @@ def _dtype(text: str) -> str:
     return text
 
 
+def _true(text: str) -> bool:
+    if text.lower() not in ("true", "1"):
+        raise ValueError
+    return True
+
+
 _READ: dict[str, tuple[Callable[[str], Any], str]] = {
     "gpu_memory_utilization": (_share, "a share of the device, such as 0.9"),
     "max_model_len": (_count, "a number of tokens, such as 131072"),
     "block_size": (_count, "a number of tokens, such as 32"),
     "kv_cache_dtype": (_dtype, f"one of {', '.join(CACHE_DTYPES)}"),
+    "tensor_parallel_size": (_count, "a number of devices, such as 2"),
+    "enforce_eager": (_true, "true: what CUDA graphs take is not known before they are captured"),
 }
 
 

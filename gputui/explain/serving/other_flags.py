@@ -2,13 +2,14 @@
 
 Source: `request_memory`, `determine_available_memory`, `get_kv_cache_configs` and `_check_enough_kv_cache_memory` of
 vLLM 0.33. Those without `consumed_bytes` (0.11, 0.20) do not count what they hold beside weights before the profiling
-run, such as the tables of blocks. A flag that changes that run (max_num_batched_tokens, max_num_seqs) is not here.
+run, such as the tables of blocks. A flag that changes that run (max_num_batched_tokens, max_num_seqs) is not here. Of
+others (enforce_eager, tensor_parallel_size) the result is about right: the run would differ by little.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from gputui.explain.serving.capacity import NULL_BLOCKS, blocks_of_request, is_exact, longest_request, tokens_in
 from gputui.model.attached.serving import DTYPE_BYTES, KvGroup, Serving, ServingSettings
@@ -29,21 +30,21 @@ class Flags:
     max_model_len: int | None = None
     block_size: int | None = None
     kv_cache_dtype: str | None = None
+    tensor_parallel_size: int | None = None
+    enforce_eager: bool | None = None
     device_total_bytes: int | None = None
 
     @property
     def words(self) -> str:
         """As a user writes them."""
-        named = {
-            "gpu_memory_utilization": self.gpu_memory_utilization,
-            "max_model_len": self.max_model_len,
-            "block_size": self.block_size,
-            "kv_cache_dtype": self.kv_cache_dtype,
-        }
-        words = [f"{name}={value}" for name, value in named.items() if value is not None]
+        words = [f"{name}={str(value).lower()}" for name in NAMES if (value := getattr(self, name)) is not None]
         if self.device_total_bytes is not None:
             words.append(f"a device of {format_bytes(self.device_total_bytes)}")
         return ", ".join(words)
+
+
+NAMES = tuple(field.name for field in fields(Flags) if field.name != "device_total_bytes")
+"""The flags of a server that can be tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ def with_flags(serving: Serving, flags: Flags) -> Result | None:
     each = cache.bytes_per_block
     if not each or profile.kv_available_bytes is None or not settings.max_model_len:
         return None
-    groups, each = _other_cache(serving, flags, each)
+    groups, each = _other_ranks(serving, flags, *_other_cache(serving, flags, each))
     if each <= 0:
         return None
     asked = replace(
@@ -79,6 +80,8 @@ def with_flags(serving: Serving, flags: Flags) -> Result | None:
     tables = _tables_bytes(asked, groups) - _tables_bytes(settings, cache.groups)
     has_other_tables = abs(tables) >= TABLES_MATTER_BYTES and profile.consumed_bytes is not None
     available = profile.kv_available_bytes + _more_requested(serving, flags) - (tables if has_other_tables else 0)
+    is_other_run = _is_other_run(settings, flags)
+    available += _without_graphs(serving, flags) + _of_other_ranks(serving, flags)
     blocks = max(0, available // each)
     longest = (longest_request(blocks, groups, asked) if blocks else 0) or 0
     return Result(
@@ -88,7 +91,7 @@ def with_flags(serving: Serving, flags: Flags) -> Result | None:
         tokens=tokens_in(blocks, groups, asked) or 0,
         longest=longest,
         error=_too_little_free(serving, flags) or _too_small(available, each, groups, asked, longest),
-        is_exact=is_exact(cache) and not has_other_tables,
+        is_exact=is_exact(cache) and not has_other_tables and not is_other_run,
     )
 
 
@@ -112,6 +115,35 @@ def _other_cache(serving: Serving, flags: Flags, each: int) -> tuple[tuple[KvGro
         if width and before:
             each = each * width // before
     return groups, each
+
+
+def _other_ranks(
+    serving: Serving, flags: Flags, groups: tuple[KvGroup, ...], each: int
+) -> tuple[tuple[KvGroup, ...], int]:
+    """The groups on one of so many devices of tensor parallelism, and the bytes of a block; a head is not divided."""
+    now, ranks = serving.settings.tensor_parallel_size or 1, flags.tensor_parallel_size
+    heads = groups[0].heads if groups else None
+    if not ranks or not heads:
+        return groups, each
+    there = [replace(group, heads=max(1, (group.heads or 0) * now // ranks)) for group in groups]
+    return tuple(there), each * (there[0].heads or 1) // heads
+
+
+def _of_other_ranks(serving: Serving, flags: Flags) -> int:
+    """By how much smaller the weights are on each device; what NCCL takes is not known before."""
+    weights, ranks = serving.profile.weights_bytes, flags.tensor_parallel_size
+    return weights - weights * (serving.settings.tensor_parallel_size or 1) // ranks if weights and ranks else 0
+
+
+def _without_graphs(serving: Serving, flags: Flags) -> int:
+    """What vLLM (0.17 and newer) takes off for CUDA graphs before it allocates the cache."""
+    return (serving.profile.graphs_estimate_bytes or 0) if flags.enforce_eager else 0
+
+
+def _is_other_run(settings: ServingSettings, flags: Flags) -> bool:
+    """Whether the profiling run would be another one, so that the result is about right."""
+    is_eager = bool(flags.enforce_eager) and not settings.enforce_eager
+    return is_eager or flags.tensor_parallel_size not in (None, settings.tensor_parallel_size or 1)
 
 
 def _requested(total: int, utilization: float) -> int:

@@ -167,5 +167,7 @@ def test_a_recording_names_nothing_of_the_machine_where_it_was_made(example):
 def test_the_recordings_are_small():
     assert sum(file_of(example).stat().st_size for example in SICK_EXAMPLES) < ALL_BYTES
     folder = file_of(SICK_EXAMPLES[0]).parent
-    assert {path.stem for path in folder.iterdir()} == {example.name for example in (WELL, SERVER, SGLANG, *SICK_EXAMPLES)}
+    assert {path.stem for path in folder.iterdir()} == {
+        example.name for example in (WELL, SERVER, SGLANG, *SICK_EXAMPLES)
+    }
     assert max(file_of(example).stat().st_size for example in (WELL, SERVER, SGLANG)) < WELL_BYTES

@@ -54,7 +54,7 @@ def test_attention_masks_of_continuous_batching_are_a_line_whatever_leads_to_the
     parts = division(made, made.devices[0])
     sizes = {part.key: part.bytes // MIB for part in parts}
     assert (sizes["masks"], sizes["buffers"]) == (64, 4)
-    assert headline(made.serving, parts, 80 * GIB, "of the device").endswith(" KV cache and 64.0 MiB attention masks.")
+    assert headline(made.serving, parts, 80 * GIB, "of the device").endswith(" weights and 64.0 MiB attention masks.")
 
 
 def test_requests_are_told_where_free_blocks_are_not_known():

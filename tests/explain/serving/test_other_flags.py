@@ -82,6 +82,30 @@ def test_much_longer_tables_make_the_result_about_right():
     assert not found.is_exact
 
 
+def test_two_devices_hold_half_of_the_weights_and_of_each_block():
+    profile = replace(MEASURED, weights_bytes=8 << 30)
+    found = with_flags(replace(SERVER, profile=profile), Flags(tensor_parallel_size=2))
+    assert found.kv_bytes == MEASURED.kv_available_bytes + (4 << 30)
+    assert found.blocks == found.kv_bytes // (131072 // 2)
+    assert not found.is_exact
+    assert with_flags(replace(SERVER, profile=profile), Flags(tensor_parallel_size=1)).is_exact
+
+
+def test_a_head_of_keys_and_values_is_not_divided():
+    latent = replace(SERVER, cache=replace(SERVER.cache, groups=(replace(LLAMA, heads=1),)))
+    assert with_flags(latent, Flags(tensor_parallel_size=8)).blocks == 304075
+
+
+def test_without_cuda_graphs_the_cache_has_what_was_kept_for_them():
+    profile = replace(MEASURED, graphs_estimate_bytes=1 << 30)
+    found = with_flags(replace(SERVER, profile=profile), Flags(enforce_eager=True))
+    assert found.kv_bytes == MEASURED.kv_available_bytes + (1 << 30)
+    assert not found.is_exact
+    assert with_flags(
+        replace(SERVER, settings=replace(SETTINGS, enforce_eager=True)), Flags(enforce_eager=True)
+    ).is_exact
+
+
 def test_layers_with_a_window_keep_no_more_than_that_and_a_batch():
     window = replace(LLAMA, sliding_window=4096)
     assert blocks_of_request((LLAMA,), 131072, SETTINGS) == 8192
@@ -127,11 +151,15 @@ def test_without_what_it_follows_from_there_is_no_result(server):
 
 def test_flags_are_read_as_people_write_them():
     assert flags_of("--max-model-len:131072,kv_cache_dtype:fp8") == Flags(max_model_len=131072, kv_cache_dtype="fp8")
+    both = flags_of("tensor-parallel-size:2,enforce-eager:true")
+    assert both == Flags(tensor_parallel_size=2, enforce_eager=True)
+    assert both.words == "tensor_parallel_size=2, enforce_eager=true"
     assert is_of_server("gpu_memory_utilization:0.9")
     assert not is_of_server("expandable_segments:True")
 
 
 WRONG = {
+    "graphs that are not there": "enforce_eager:false",
     "no flag": "max_seqs:3,block_size:16",
     "no number": "max_model_len:long",
     "none at all": "block_size:0",
