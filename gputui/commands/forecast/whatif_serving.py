@@ -18,7 +18,8 @@ HEADINGS = ("flags", "KV cache", "blocks", "tokens", "longest")
 NOT_KNOWN = "Process {} runs no server whose arithmetic is known: vLLM 0.11 or newer, with its model in this process."
 
 ABOUT = (
-    "About: tables of another size, or layers of several kinds; the rest is the server's own arithmetic, to the block."
+    "About: tables of another size, layers of several kinds, other devices or no CUDA graphs; the rest is the server's"
+    " own arithmetic, to the block."
 )
 
 

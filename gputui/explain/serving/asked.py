@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 from gputui.errors import UsageError
+from gputui.explain.serving.ahead.command_line import ServeFlags
 from gputui.explain.serving.other_flags import CACHE_DTYPES, NAMES, Flags
+
+OF_SERVER = {*NAMES, *(field.name for field in fields(ServeFlags))}
+"""The flags that are known to be a server's, whether they can be tried here or not."""
 
 
 def _share(text: str) -> float:
@@ -47,7 +52,7 @@ _READ: dict[str, tuple[Callable[[str], Any], str]] = {
 
 def is_of_server(settings: str) -> bool:
     """Whether these are flags of a server, and not settings of PyTorch's allocator."""
-    return any(_name(pair) in NAMES for pair in settings.split(","))
+    return any(_name(pair) in OF_SERVER for pair in settings.split(","))
 
 
 def flags_of(settings: str, device_total_bytes: int | None = None) -> Flags:

@@ -155,6 +155,7 @@ def test_flags_are_read_as_people_write_them():
     assert both == Flags(tensor_parallel_size=2, enforce_eager=True)
     assert both.words == "tensor_parallel_size=2, enforce_eager=true"
     assert is_of_server("gpu_memory_utilization:0.9")
+    assert is_of_server("max-num-seqs:512")
     assert not is_of_server("expandable_segments:True")
 
 
