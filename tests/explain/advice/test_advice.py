@@ -531,6 +531,12 @@ def test_a_copy_of_the_weights_is_told_by_what_it_is_for(tensors, a, b):
     assert b in text_of(finding)
 
 
+def test_a_cycle_of_a_maker_that_is_not_known_is_told_without_it():
+    unknown = OwnerName("Net", "", OwnerKind.CYCLE, "a.b[a.b[", "hook")
+    finding = kept_alive(Keeper.CYCLE, unknown, unknown).findings()["kept_by_cycle"]
+    assert finding.title.startswith("gc.collect() would free about")
+
+
 def test_the_cure_for_other_processes_can_be_read_without_the_title():
     """The line under the verdict shows it alone."""
     finding = story(moment(segment(("live", 100)), used_mib=600, others_mib=60_000)).findings()["others"]

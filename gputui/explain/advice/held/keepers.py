@@ -139,7 +139,8 @@ def kept_by_cycle(situation: Situation) -> Finding | None:
         return None
     if collection is None:
         told = blockers[0].owner.name  # of a cycle: what is in it, who makes it, the name of the function
-        remedy = _break_cycle(CycleMaker(told.of), told.part)
+        maker = next((maker for maker in CycleMaker if maker.value == told.of), CycleMaker.OBJECTS)
+        remedy = _break_cycle(maker, told.part)
         finding = _finding("Only reference cycles keep", blockers, remedy, Weight.PROBLEM)
         about = format_bytes(finding.bytes)
         title = f"gc.collect() would free about {about}, which only reference cycles keep. They are of {told.start}."
