@@ -13,12 +13,14 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import re
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from itertools import groupby
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -31,10 +33,11 @@ VERSION = (
 )
 
 
+NUMBER = re.compile(r"\d+")
 MARKS = "long or night or packages"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Result:
     """The result of one test with one interpreter; `count` is text such as "20000 looks"."""
 
@@ -62,9 +65,21 @@ class Night:
         yield f"{passed} of {len(self.results)} passed, in {worker_s:.0f} s of one worker.\n"
         if self.waiting:
             yield f"Not run: {', '.join(self.waiting)}.\n"
-        yield "| test | count | outcome | s |\n| --- | ---: | --- | ---: |"
-        yield from (f"| {test.name} | {test.count} | {test.outcome} | {test.worker_s:.0f} |" for test in self.results)
+        yield "| test | cases | in all | s |\n| --- | ---: | ---: | ---: |"
+        for name, tests in groupby(sorted(self.results), lambda test: test.name.partition("[")[0]):
+            cases = list(tests)
+            worker_s = sum(test.worker_s for test in cases)
+            yield f"| {name} | {len(cases)} | {_in_all([test.count for test in cases])} | {worker_s:.0f} |"
+        yield from (f"\n{test.outcome}: {test.name}" for test in self.results if test.outcome != "passed")
         yield ""
+
+
+def _in_all(counts: list[str]) -> str:
+    """The sums of texts such as "40 of 261 calls"; "" where they differ in more than their numbers."""
+    if len({NUMBER.sub("#", count) for count in counts}) != 1:
+        return ""
+    sums = map(sum, zip(*(map(int, NUMBER.findall(count)) for count in counts), strict=True))
+    return NUMBER.sub(lambda _: f"{next(sums):,}", counts[0])
 
 
 def run_pytest(python: str, scale: int, *words: str, stdout: int | None = None) -> subprocess.CompletedProcess[str]:
@@ -91,8 +106,9 @@ def run_long_tests(python: str, scale: int, workers: int, file: str) -> list[Res
 def _result(case: ET.Element) -> Result:
     counts = [entry.attrib["value"] for entry in case.iter("property") if entry.attrib["name"] == "count"]
     outcome = next((child.tag for child in case if child.tag in ("failure", "error", "skipped")), "passed")
-    module = case.get("classname", "").removeprefix("tests.").replace(".", "/")
-    return Result(f"{module}.py::{case.attrib['name']}", ", ".join(counts), outcome, float(case.attrib["time"]))
+    module, *classes = re.split(r"(?<=\.)(?=[A-Z])", case.get("classname", "").removeprefix("tests."))
+    name = "::".join((f"{module.rstrip('.').replace('.', '/')}.py", *classes, case.attrib["name"]))
+    return Result(name, ", ".join(counts), outcome, float(case.attrib["time"]))
 
 
 def document(scale: int, nights: list[Night]) -> Iterator[str]:
