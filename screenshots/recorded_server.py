@@ -3,11 +3,9 @@
 Its weights are made up, and on a fake GPU (`tests/fakegpu`) it computes nothing. The recording begins when it serves.
 """
 
-import json
 import os
 import random
 import time
-from pathlib import Path
 
 os.environ.update(
     VLLM_ENABLE_V1_MULTIPROCESSING="0", VLLM_USE_V2_MODEL_RUNNER="0", VLLM_USE_FLASHINFER_SAMPLER="0",
@@ -16,13 +14,8 @@ os.environ.update(
 
 from vllm import LLM, LLMEngine, SamplingParams
 
-MODEL = "Llama-3.1-8B"
-LLAMA = {
-    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336,
-    "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 8, "vocab_size": 128256,
-    "max_position_embeddings": 131072, "rms_norm_eps": 1e-5, "torch_dtype": "bfloat16", "hidden_act": "silu",
-    "bos_token_id": 1, "eos_token_id": 2,
-}  # fmt: skip
+from screenshots.llama import folder
+
 OUTSTANDING = 130
 PROMPT_TOKENS = 800, 9000
 TOKENS = 300
@@ -44,10 +37,8 @@ def serve(engine: LLMEngine) -> None:
 
 
 def main() -> None:
-    Path(MODEL).mkdir()
-    Path(MODEL, "config.json").write_text(json.dumps(LLAMA))
     llm = LLM(
-        model=MODEL, load_format="dummy", enforce_eager=True, skip_tokenizer_init=True, gpu_memory_utilization=0.9,
+        model=folder(), load_format="dummy", enforce_eager=True, skip_tokenizer_init=True, gpu_memory_utilization=0.9,
         max_model_len=16384, disable_log_stats=True,
     )  # fmt: skip
     import gputui.probe  # noqa: F401 - what comes before is no part of the recording

@@ -5,10 +5,8 @@ the place of its own, which need more of a driver. Its scheduler, a process of i
 """
 
 import asyncio
-import json
 import os
 import random
-from pathlib import Path
 
 os.environ.update(
     HF_HUB_OFFLINE="1", SGLANG_DISABLE_TQDM="1", SGLANG_FORCE_FUSED_OP_BACKEND="torch",
@@ -18,13 +16,8 @@ os.environ.update(
 from sglang.srt.entrypoints.engine import Engine
 from sglang.srt.managers.scheduler import run_scheduler_process
 
-MODEL = "Llama-3.1-8B"
-LLAMA = {
-    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336,
-    "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 8, "vocab_size": 128256,
-    "max_position_embeddings": 131072, "rms_norm_eps": 1e-5, "torch_dtype": "bfloat16", "hidden_act": "silu",
-    "bos_token_id": 1, "eos_token_id": 2,
-}  # fmt: skip
+from screenshots.llama import folder
+
 RUNNING, OUTSTANDING = 32, 45
 PROMPT_TOKENS = 800, 9000
 TOKENS = 2000
@@ -55,10 +48,9 @@ async def serve(engine: Engine) -> None:
 
 
 def main() -> None:
-    Path(MODEL).mkdir()
-    Path(MODEL, "config.json").write_text(json.dumps(LLAMA))
     engine = Recorded(
-        model_path=MODEL, load_format="dummy", skip_tokenizer_init=True, disable_cuda_graph=True, context_length=16384,
+        model_path=folder(), load_format="dummy", skip_tokenizer_init=True, disable_cuda_graph=True,
+        context_length=16384,
         attention_backend="triton", sampling_backend="pytorch", max_running_requests=RUNNING, mem_fraction_static=0.85,
         log_level="error",
     )  # fmt: skip
