@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from gputui.explain.answer.served import in_servers_words
+from gputui.explain.answer.verdict import look_holders, verdict
 from gputui.explain.documents.attach import attach_document
 from gputui.explain.failure.sections import sections_of
 from gputui.explain.failure.servers import TABLE, server_moment
@@ -57,6 +59,15 @@ def test_it_is_told_with_the_flags_that_help(lines: tuple[CallSite, ...], words:
         "words": request.title.removeprefix("Out of memory: 256 MiB asked for ").partition(",")[0],
         "remedy": remedies.sentences[0],
     }
+
+
+def test_the_answer_is_what_would_have_helped():
+    held = failed(Tensor(4096, "w", Category.PARAMETER), stack=stack("capture_model"))
+    held = replace(held, serving=SERVER)
+    (device,) = held.devices
+    answer = in_servers_words(verdict(held, device, looks=(look_holders(held, device),)), held, device)
+    assert answer is not None
+    assert answer.sentence.startswith("CUDA graphs come after the KV cache: a lower --gpu-memory-utilization (now 0.9)")
 
 
 def test_what_others_hold_stays_a_remedy():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gputui.explain.answer.verdict import Verdict
+from gputui.explain.failure.analysis import analysis_of
 from gputui.explain.serving.division import asleep, division
 from gputui.explain.serving.words import headline, lines_of, notes_of
 from gputui.model.attached.moment import DeviceMoment, TargetMoment
@@ -19,6 +20,9 @@ def in_servers_words(verdict: Verdict | None, moment: TargetMoment, device: Devi
     has_device = any(part.key in ("kept", "left", "free") for part in parts)
     whole = "of the device" if has_device else "of what PyTorch has reserved"
     sentence = headline(moment.serving, parts, whole_bytes, whole, asleep(device).bytes)
+    failure = analysis_of(moment)
+    if failure is not None and failure.server is not None:
+        sentence = failure.server.remedy
     return replace(
         verdict,
         sentence=f"{sentence} {verdict.sentence}" if verdict.growth else sentence,

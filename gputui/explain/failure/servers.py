@@ -37,7 +37,7 @@ TABLE = (
     ),
     _doing(
         VLLM, "capture_model", "while vLLM captured CUDA graphs",
-        "They come after the KV cache: a lower {share} leaves them room,"
+        "CUDA graphs come after the KV cache: a lower {share} leaves them room,"
         " smaller cudagraph_capture_sizes need less, --enforce-eager needs none.",
     ),
     _doing(

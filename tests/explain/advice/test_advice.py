@@ -777,6 +777,17 @@ def test_a_leak_names_only_variables_that_hold_the_tensors():
     assert without.findings()["leak"].title.startswith("A leak: the program keeps more and more tensors, ")
 
 
+def test_small_tensors_that_become_more_beside_a_large_cache_are_no_leak_of_its_size():
+    def served(count: int) -> list[Tensor]:
+        cache = [Tensor(1024, f"kv_caches[{number}]", Category.KV_CACHE) for number in range(2)]
+        return [*cache, *(Tensor(1 / 8, None) for _ in range(count))]
+
+    few = looking(*(served(10 * count) for count in range(2, 11)), is_complete=False)
+    assert "leak" not in few.findings()
+    many = looking(*(served(100 * count) for count in range(2, 11)), is_complete=False)
+    assert many.findings()["leak"].title.endswith("100 MiB more since the first look.")
+
+
 def test_moments_later_than_the_selected_one_are_ignored():
     whole = looking(*(losses(n) for n in range(2, 11)))
     early = story(*whole.moments[3:], whole.moments[2])

@@ -15,15 +15,15 @@ TensorKind = tuple[Category, str, tuple[int, ...], str]
 
 @dataclass(frozen=True, slots=True)
 class KindGrowth:
-    """A kind of tensors with its newest group, and how many there were at the first and the last look."""
+    """A kind of tensors with its newest group, and how many there were at the first and the last look.
+
+    `bytes` is by how much they rose: those of one kind need not be of one size (`as_one`).
+    """
 
     group: TensorGroup
     first: int
     last: int
-
-    @property
-    def bytes(self) -> int:
-        return (self.last - self.first) * self.group.bytes // self.group.count
+    bytes: int
 
 
 def rises(counts: Sequence[int]) -> bool:
@@ -42,12 +42,13 @@ def as_one(layout: DeviceLayout) -> tuple[TensorGroup, ...]:
 
 def growths(looks: Sequence[Sequence[TensorGroup]]) -> list[KindGrowth]:
     """The kinds that rise from look to look, by bytes."""
-    counts = [{_kind_of(group): group.count for group in groups} for groups in looks]
+    found = [{_kind_of(group): (group.count, group.bytes) for group in groups} for groups in looks]
     rising = []
     for group in looks[-1]:
-        series = [by_kind.get(_kind_of(group), 0) for by_kind in counts]
-        if group.category in COMES_AND_GOES and rises(series):
-            rising.append(KindGrowth(group, series[0], series[-1]))
+        series = [by_kind.get(_kind_of(group), (0, 0)) for by_kind in found]
+        (first, first_bytes), (last, last_bytes) = series[0], series[-1]
+        if group.category in COMES_AND_GOES and last_bytes > first_bytes and rises([count for count, _ in series]):
+            rising.append(KindGrowth(group, first, last, last_bytes - first_bytes))
     return sorted(rising, key=lambda growth: -growth.bytes)
 
 
