@@ -81,11 +81,10 @@ class VariableSearch:
         *,
         is_thorough: bool,
     ) -> None:
-        self.modules: list[NamedValue] = []
-        self.optimizers: list[NamedValue] = []
-        self.tensors: list[NamedValue] = []
-        self.exceptions: list[NamedValue] = []
-        self.generators: list[NamedValue] = []
+        self.found: dict[int, list[NamedValue]] = {kind: [] for kind in LOOKED_FOR}
+        self.modules, self.optimizers = self.found[MODULE], self.found[OPTIMIZER]
+        self.tensors, self.exceptions = self.found[TENSOR], self.found[EXCEPTION]
+        self.generators = self.found[GENERATOR]
         self.containers: list[Container] = []
         """Those of variables in which something was found, the nearest to a variable first."""
         self._classifier = classifier
@@ -281,8 +280,7 @@ class VariableSearch:
 
     def _take(self, named: NamedValue, kind: int, holder: int, trail: Trail) -> None:
         """Add a find that the object at the place `holder` leads to."""
-        finds = {TENSOR: self.tensors, MODULE: self.modules, EXCEPTION: self.exceptions, OPTIMIZER: self.optimizers}
-        finds.get(kind, self.generators).append(named)
+        self.found[kind].append(named)
         trail.find(holder)
         if kind == TENSOR:
             self._trees.note_tensor(holder, trail)
