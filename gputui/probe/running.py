@@ -54,7 +54,7 @@ class Running:
         self.server: Server | None = None
         self._linger_s: float | None = None
         self._leave_at: float | None = None
-        self.is_ending = False  # once it says goodbye to its viewers, of which one may ask for a new probe at once
+        self.is_ending = False  # until its file is gone: a viewer, or the program, may ask for a new probe meanwhile
         self.is_paused = False
         self._newest_stop = self._own_stop = probe_thread.Stop()  # of the newest thread, and of the one that serves
         self._thread_id: int | None = None

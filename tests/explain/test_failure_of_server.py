@@ -10,7 +10,7 @@ from gputui.explain.answer.served import in_servers_words
 from gputui.explain.answer.verdict import look_holders, verdict
 from gputui.explain.documents.attach import attach_document
 from gputui.explain.failure.sections import sections_of
-from gputui.explain.failure.servers import TABLE, server_moment
+from gputui.explain.failure.servers import ACTIVITIES, server_moment
 from gputui.model.attached.allocator import CallSite
 from gputui.model.attached.serving import Serving, ServingSettings
 from gputui.model.attached.tensors import Category
@@ -85,9 +85,9 @@ def test_a_cache_of_a_given_size_is_told_with_its_flag():
 
 
 def test_every_remedy_can_be_written_of_a_server_that_says_nothing():
-    for doing in TABLE:
-        for function in doing.functions:
-            made = server_moment([CallSite(f"/x{doing.folder}y.py", 1, function)], None)
+    for activity in ACTIVITIES:
+        for function in activity.functions:
+            made = server_moment([CallSite(f"/x{activity.folder}y.py", 1, function)], None)
             assert made is not None
             assert "{" not in made.remedy
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from gputui.explain.answer.verdict import Verdict
 from gputui.explain.failure.analysis import analysis_of
-from gputui.explain.serving.division import asleep, division
+from gputui.explain.serving.asleep import asleep
+from gputui.explain.serving.division import division
 from gputui.explain.serving.words import headline, lines_of, notes_of
 from gputui.model.attached.moment import DeviceMoment, TargetMoment
 
@@ -21,7 +22,7 @@ def in_servers_words(verdict: Verdict | None, moment: TargetMoment, device: Devi
     whole = "of the device" if has_device else "of what PyTorch has reserved"
     sentence = headline(moment.serving, parts, whole_bytes, whole, asleep(device).bytes)
     failure = analysis_of(moment)
-    if failure is not None and failure.server is not None:
+    if failure is not None and failure.server is not None:  # the error itself stands beside it
         sentence = failure.server.remedy
     return replace(
         verdict,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from gputui.explain.serving.asleep import asleep
 from gputui.explain.serving.capacity import blocks_in_use, is_exact, longest_request, more_requests, tokens_in
-from gputui.explain.serving.division import asleep, division
+from gputui.explain.serving.division import division
 from gputui.explain.serving.other_flags import Result
 from gputui.explain.serving.words import larger
 from gputui.model.attached.moment import TargetMoment

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from gputui.explain.failure.outside import rules_for
 from gputui.explain.failure.phase import is_of_library, is_of_torch, phase_of
 from gputui.explain.failure.remedies import Case, remedies_for
-from gputui.explain.failure.servers import OF_ITS_PEOPLE, server_moment
+from gputui.explain.failure.servers import FOR_OPERATORS, server_moment
 from gputui.explain.memory.parts import parts_of
 from gputui.explain.owners.families import bytes_of, description, families
 from gputui.explain.owners.names import counted, family
@@ -41,7 +41,7 @@ def analysis_of(moment: TargetMoment) -> FailureAnalysis | None:
     members = _members(moment, device)
     case = Case(moment, failure, device, phase, usable_bytes, short_bytes, tuple(members))
     server = server_moment(failure.stack, moment.serving)
-    rules = [rule for rule in rules_for(case) if server is None or rule.kind in OF_ITS_PEOPLE]
+    rules = [rule for rule in rules_for(case) if server is None or rule.kind in FOR_OPERATORS]
     pieces = _free_pieces(moment, failure.device)
     allocated = device.statistics.allocated_bytes if device else 0
     return FailureAnalysis(

@@ -46,7 +46,7 @@ _READ: dict[str, tuple[Callable[[str], Any], str]] = {
     "block_size": (_count, "a number of tokens, such as 32"),
     "kv_cache_dtype": (_dtype, f"one of {', '.join(CACHE_DTYPES)}"),
     "tensor_parallel_size": (_count, "a number of devices, such as 2"),
-    "enforce_eager": (_true, "true: what CUDA graphs take is not known before they are captured"),
+    "enforce_eager": (_true, "tried as true only: what CUDA graphs take is not known before they are captured"),
 }
 
 

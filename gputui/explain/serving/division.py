@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from gputui.explain.memory.bridge import MISSING_BYTES
 from gputui.explain.memory.parts import parts_of
-from gputui.explain.memory.release import DEFAULT_POOL
 from gputui.explain.owners.owners import bytes_by_category, owner_of
-from gputui.model.attached.allocator import Block, BlockState
+from gputui.explain.serving.asleep import MODEL, asleep, category_of
+from gputui.model.attached.allocator import BlockState
 from gputui.model.attached.moment import DeviceLayout, DeviceMoment, TargetMoment
 from gputui.model.attached.serving import ServingProfile
 from gputui.model.attached.tensors import WEIGHTS, Category, Storage
 from gputui.model.reading import value_of
 
-MODEL = (*WEIGHTS, Category.BUFFER)
 BUFFERS = tuple(frozenset(Category) - {*MODEL, Category.KV_CACHE, Category.UNATTRIBUTED, Category.NEWER})
 """What has a name and is neither: inputs, the sampler's and the scheduler's tensors, workspaces."""
 APART = frozenset({*MODEL, Category.KV_CACHE})
@@ -128,51 +126,6 @@ def division(moment: TargetMoment, device: DeviceMoment) -> tuple[ServedPart, ..
 
 
 @dataclass(frozen=True, slots=True)
-class Asleep:
-    """Memory whose pages a server has given back, in bytes, with the bytes of its tensors, which keep their addresses.
-
-    `live` counts all of them as what most of their segment is. PyTorch's counters do not notice.
-    """
-
-    bytes: int = 0
-    live: Counter[Category] = field(default_factory=Counter)
-
-
-def asleep(device: DeviceMoment) -> Asleep:
-    """What a server in sleep mode has given back: the KV cache, and the weights if that alone is not enough.
-
-    It lies in private pools, and is told by NVML's figure of the process.
-    """
-    used = value_of(device.driver.process_used_bytes)
-    if used is None or device.statistics.reserved_bytes - used < MISSING_BYTES:
-        return Asleep()
-    size_bytes, live = 0, Counter[Category]()
-    of_pools = list(_segments_of_pools(device))
-    for kinds in ((Category.KV_CACHE,), MODEL):
-        for segment_bytes, held in of_pools:
-            if held and held.most_common(1)[0][0] in kinds:
-                size_bytes += segment_bytes
-                live += held
-        if device.statistics.reserved_bytes - size_bytes <= used:
-            break
-    return Asleep(size_bytes, live)
-
-
-def _segments_of_pools(device: DeviceMoment) -> Iterator[tuple[int, Counter[Category]]]:
-    """The bytes of each segment in a private pool, and those of what lives there."""
-    layout = device.layout
-    if layout is None:
-        return
-    for release in layout.release.segments:
-        if release.segment.pool_id != DEFAULT_POOL:
-            held = Counter[Category]()
-            for block in release.segment.blocks:
-                if block.state is BlockState.ACTIVE_ALLOCATED:
-                    held[_category(layout, block)] += block.size_bytes
-            yield release.segment.size_bytes, held
-
-
-@dataclass(frozen=True, slots=True)
 class _Graphs:
     live_bytes: int
     """Of what no model and no cache of keys and values owns."""
@@ -207,13 +160,8 @@ def _graphs(moment: TargetMoment, device: DeviceMoment) -> _Graphs:
             continue
         held = [block for block in segment.blocks if block.state is BlockState.ACTIVE_ALLOCATED]
         free += segment.size_bytes - sum(block.size_bytes for block in held)
-        live += sum(block.size_bytes for block in held if _category(layout, block) not in APART)
+        live += sum(block.size_bytes for block in held if category_of(layout, block) not in APART)
     return _Graphs(live, free)
-
-
-def _category(layout: DeviceLayout, block: Block) -> Category:
-    owner = layout.owners.get(block.address)
-    return owner.category if owner else Category.UNATTRIBUTED
 
 
 def _is_quantised(storage: Storage) -> bool:

@@ -91,7 +91,7 @@ def _started() -> int:
     """When this process started, by which viewers find its socket; 0 where there is no /proc, for them as well."""
     started = places.started_at("self")
     if started is None and os.path.exists("/proc/self/stat"):
-        raise OSError("/proc/self/stat cannot be read, and viewers find the probe by what it says")
+        raise OSError("/proc/self/stat cannot be read, and viewers find the probe by the start time in it")
     return started or 0
 
 

@@ -12,8 +12,9 @@ MODEL = {
 }  # fmt: skip
 
 
-def folder():
-    """A folder with the configuration, as a model of Hugging Face's."""
-    made = tempfile.mkdtemp(prefix="small-llama-")
-    Path(made, "config.json").write_text(json.dumps(MODEL))
-    return made
+def folder(model=MODEL, at=""):
+    """A folder with the configuration, as a model of Hugging Face's; a new one, or `at`."""
+    made = Path(at or tempfile.mkdtemp(prefix="small-llama-"))
+    made.mkdir(exist_ok=True)
+    (made / "config.json").write_text(json.dumps(model))
+    return str(made)

@@ -7,8 +7,8 @@ import math
 from gputui.explain.advice.situation import Situation
 from gputui.explain.advice.thresholds import IDLE_BLOCKS_SHARE, PART_BYTES, SCARCE_BLOCKS_SHARE
 from gputui.explain.owners.names import counted
+from gputui.explain.serving.asleep import asleep
 from gputui.explain.serving.capacity import blocks_in_use, blocks_of_request
-from gputui.explain.serving.division import asleep
 from gputui.explain.serving.words import larger
 from gputui.model.attached.analysis import Finding
 from gputui.model.attached.serving import Serving
@@ -100,8 +100,8 @@ def would_not_wake(situation: Situation) -> Finding | None:
         weight=Weight.ADVICE,
         title=f"This server could not wake up: it needs {format_bytes(needed)}, and {format_bytes(free)} are free.",
         evidence=(f"Other processes hold {format_bytes(others)} of the device.",) if others else (),
-        remedy="First have them release it: a trainer beside it frees its gradients and states, or moves them to host"
-        " memory, and calls torch.cuda.empty_cache().",
+        remedy="Free memory in the other processes first, such as a trainer's gradients and optimizer states, and call"
+        " torch.cuda.empty_cache() there.",
         bytes=needed - free,
         screen="memory",
     )
