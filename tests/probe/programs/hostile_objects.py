@@ -10,6 +10,7 @@ import types
 import warnings
 from collections import OrderedDict, deque
 from functools import partial
+from itertools import islice
 from time import time
 
 warnings.simplefilter("ignore")
@@ -507,22 +508,17 @@ class Handler:
 
 
 def look_while(reader, change):
-    """A look by variables, with a change before each instruction that reads the elements of a deque or a set."""
+    """A look by variables, with a change before the elements of each deque or set are read."""
 
-    def step(_frame, event, _argument):
-        if event == "opcode":
-            change()
-        return step
+    def changed_then_read(*arguments):
+        change()
+        return islice(*arguments)
 
-    def trace(frame, _event, _argument):
-        frame.f_trace_opcodes = frame.f_code is variables._part.__code__
-        return step if frame.f_trace_opcodes else None
-
-    sys.settrace(trace)
+    variables.islice = changed_then_read
     try:
         problems, found = look("walk", reader)
     finally:
-        sys.settrace(None)
+        variables.islice = islice
     assert problems == []
     return found["is_complete"], {owner_text(storage).partition(" ")[0] for storage in found["storages"]}
 

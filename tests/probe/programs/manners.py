@@ -4,6 +4,7 @@ import gc
 import signal
 import sys
 import threading
+import traceback
 import warnings
 import weakref
 from pathlib import Path
@@ -19,6 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 from gputui.probe.inventory.inventory import take_inventory  # noqa: E402
+from gputui.probe.inventory.run import InventoryRun  # noqa: E402
 from gputui.probe.main_thread.pending_call import keep_from_compiling  # noqa: E402
 from gputui.probe.names.memory import Memory  # noqa: E402
 from gputui.probe.objects.kinds import TypeClassifier, is_lasting  # noqa: E402
@@ -132,15 +134,28 @@ def reference_counts_are_unchanged():
 @check
 def garbage_collection_is_left_alone():
     kept = small_training()
-    for how in WAYS:
-        for enabled in (False, True):
-            (gc.enable if enabled else gc.disable)()
-            before = [generation["collections"] for generation in gc.get_stats()]
-            inventory = take_inventory(torch, how)
-            assert [generation["collections"] for generation in gc.get_stats()] == before
-            assert gc.isenabled() is enabled
-            del inventory
-    gc.enable()
+    collected_within = []
+
+    def note(phase, _):
+        codes = (frame.f_code for frame, _ in traceback.walk_stack(None))
+        if phase == "start" and InventoryRun.result.__code__ in codes:
+            collected_within.append(phase)
+
+    thresholds = gc.get_threshold()
+    gc.set_threshold(1)  # a look that did not disable it would be full of collections
+    gc.callbacks.append(note)
+    try:
+        for how in WAYS:
+            for enabled in (False, True):
+                (gc.enable if enabled else gc.disable)()
+                inventory = take_inventory(torch, how)
+                assert collected_within == []
+                assert gc.isenabled() is enabled
+                del inventory
+    finally:
+        gc.callbacks.remove(note)
+        gc.set_threshold(*thresholds)
+        gc.enable()
     del kept
 
 
