@@ -10,7 +10,12 @@ from gputui.model.attached.moment import TargetMoment
 from gputui.model.attached.target import Look, Statistics
 from gputui.model.machine.snapshot import Snapshot
 from gputui.model.reading import Problem, ProblemKind
-from gputui.probe.looks.stops import STOPS_OF_AUTOMATIC, STOPS_ON_REQUEST, LookUnderWay
+from gputui.probe.looks.stops import (
+    STOPS_OF_AUTOMATIC,
+    STOPS_ON_REQUEST,
+    STOPS_WHILE_MEMORY_CHANGES,
+    LookUnderWay,
+)
 from gputui.probe.pace.budget import NO_MAP, NO_SCAN, RECORDS, Budget, Plan, on_request
 from gputui.probe.viewers.requests import read_request
 from gputui.protocol import pauses
@@ -117,10 +122,20 @@ def test_a_viewer_can_ask_for_stops_of_up_to_100_ms(fields: dict[str, object], p
     assert read_request({"type": "look", **fields})[1].pause_ms == pause_ms
 
 
-@pytest.mark.parametrize(("when", "stops"), [("changed", STOPS_OF_AUTOMATIC), ("now", STOPS_ON_REQUEST)])
-def test_a_look_makes_so_many_stops_where_one_is_too_short(when: str, stops: int):
+@pytest.mark.parametrize(
+    ("when", "stamps", "reads_on", "stops"),
+    [
+        ("changed", "aa", False, STOPS_OF_AUTOMATIC),
+        ("changed", "ab", False, STOPS_WHILE_MEMORY_CHANGES),
+        ("changed", "ab", True, STOPS_OF_AUTOMATIC),
+        ("now", "ab", False, STOPS_ON_REQUEST),
+    ],
+)
+def test_a_look_makes_so_many_stops_where_one_is_too_short(when: str, stamps: str, stops: int, *, reads_on: bool):
     taking = LookUnderWay(read_request({"type": "look", "when": when})[1])
     unfinished = {"inventory": {"is_complete": False}}
+    taking.stamps += stamps
+    taking.reads_on = reads_on
     for _ in range(stops):
         taking.add({"pause_ms": 1.0, "probe_cpu_ms": 1.0})
     taking.stops -= 1
@@ -214,7 +229,8 @@ def test_an_automatic_look_has_two_parts_and_the_next_goes_on(torch_python: Pyth
 
 
 def test_an_incomplete_look_is_continued_although_nothing_has_changed(torch_python: Python) -> None:
-    child = torch_python.fork(TRAINING + IN_PARTS.replace("{parts}", "3").replace("step()\n", "pass\n"), **DRIVEN)
+    in_parts = IN_PARTS.replace("{parts}", str(STOPS_OF_AUTOMATIC + 1)).replace("step()\n", "pass\n")
+    child = torch_python.fork(TRAINING + in_parts, **DRIVEN)
     child.expect("ready")
     with child.attach() as client:
         assert [automatic_look(client).inventory.is_complete for _ in range(2)] == [False, True]

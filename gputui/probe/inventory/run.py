@@ -132,6 +132,7 @@ class InventoryRun:
         for part in (self._others.record_leaves, self._record_loose):
             if self._meter.spend():
                 self._attempt(part)
+        self._attempt(self._read_remembered_on)
         self._attempt(self._describe_containers)
         self._attempt(self._collect_lines)
         return self._fields()
@@ -218,6 +219,10 @@ class InventoryRun:
         found, known = self._search.linked, self._memory.linked
         rows = [(linked, known[key]) for key, linked in found.items() if key in known]
         self._reading.record_linked(rows, self._ledger, self._others, self._meter.part(SEARCH_SHARE))
+
+    def _read_remembered_on(self) -> None:
+        """Give what is left of the time to the remembered containers."""
+        self._reading.record(self._ledger, self._others, self._meter)
 
     def _all_frames(self, of_tasks: list[list[FrameType]]) -> list[stacks.RunningFrame]:
         """Those that threads run, that a debugger shows, and that these tasks will go on with."""

@@ -93,6 +93,7 @@ class LookRunner:
             return None
         self._learn(look, taking.request.pause_ms)
         taking.stamps.append(self.stamp(look["statistics"]))
+        taking.reads_on = self._reader is not None and self._reader.reads_on
         if taking.goes_on_after(look):
             if self._reader is not None:
                 self._reader.keep_part(look)

@@ -13,8 +13,10 @@ from gputui.probe.guards.probe_thread import let_others_run
 from gputui.probe.guards.thread_frames import current_frames
 from gputui.probe.pace.budget import NOTHING_LEFT_OUT, LookRequest
 
-STOPS_ON_REQUEST, STOPS_OF_AUTOMATIC = 10, 2
-"""So many stops a look makes at most for the tensors; the map may have another one."""
+STOPS_ON_REQUEST, STOPS_OF_AUTOMATIC, STOPS_WHILE_MEMORY_CHANGES = 20, 10, 2
+"""So many stops a look makes at most for the tensors; the map may have another one. The last number holds for automatic
+looks once memory was allocated or freed between two stops, as what the first has read may be gone, unless there are
+remembered containers to read on: what these hold stays."""
 _HALF_A_MICROSECOND_S = 5e-7
 """Python cuts the switch interval down to whole microseconds: without this, 0.003 would come back as 0.002999."""
 ALONE_S = 1.0
@@ -39,6 +41,8 @@ class LookUnderWay:
         """Whether the stop under way is one of the main thread, and not of the probe's, beside which that may go on."""
         self.stamps: list[object] = []
         """What `LookRunner.stamp` was in each stop."""
+        self.reads_on = False
+        """Whether remembered containers have elements that no look has read yet."""
         self.plan = NOTHING_LEFT_OUT._replace(method=request.method)
         """Made in the first stop, which reads how many blocks there are."""
         self.stops = 0
@@ -70,7 +74,7 @@ class LookUnderWay:
         """Whether the next automatic look is to be one stop: it names more, as memory changes between two."""
         if self.is_one_stop:
             return self.in_main_thread and self.cpu_ms > self.request.pause_ms
-        return self.in_main_thread and not is_named_well and len(set(self.stamps)) > 1
+        return self.in_main_thread and not is_named_well and not self.reads_on and len(set(self.stamps)) > 1
 
     @property
     def method(self) -> str:
@@ -82,12 +86,17 @@ class LookUnderWay:
         """Whether the next stop takes the map."""
         return self.plan.has_map and not (self.plan.is_map_apart and self.before_map is None and not self.is_one_stop)
 
+    @property
+    def _stops_at_most(self) -> int:
+        if self.request.is_urgent:
+            return STOPS_ON_REQUEST
+        return STOPS_WHILE_MEMORY_CHANGES if len(set(self.stamps)) > 1 and not self.reads_on else STOPS_OF_AUTOMATIC
+
     def goes_on_after(self, look: dict[str, Any]) -> bool:
         """Whether another stop follows the one that has taken `look`."""
         if self.before_map is not None or self.is_one_stop:
             return False
-        at_most = STOPS_ON_REQUEST if self.request.is_urgent else STOPS_OF_AUTOMATIC
-        if not is_complete(look) and self.stops < at_most:
+        if not is_complete(look) and self.stops < self._stops_at_most:
             return True
         if self.plan.is_map_apart:
             self.before_map = look

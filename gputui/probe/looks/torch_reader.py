@@ -101,9 +101,14 @@ class TorchReader:
             after = device_statistics(torch, problems)
             look["inventory"]["is_of_one_moment"] = _is_one_moment(look["statistics"], after)
 
+    @property
+    def reads_on(self) -> bool:
+        """Whether remembered containers have elements that no look has read yet."""
+        return not self._memory.is_read
+
     def may_find_more(self, limit_ms: float) -> bool:
         """Whether more looks will name more memory."""
-        return not self._memory.is_read or self.may_climb(limit_ms)
+        return self.reads_on or self.may_climb(limit_ms)
 
     def may_climb(self, limit_ms: float) -> bool:
         """Whether some memory has no name, and one call on the way up to one takes at most this long.

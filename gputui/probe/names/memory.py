@@ -133,9 +133,9 @@ class Memory:
             self._of_exceptions = [*_of_exceptions(inventory), *(lost[at] for at in lost.keys() - found.keys())]
         else:
             self._add_unchanged(inventory, earlier, described_map)
-            self._remember(collections, inventory)
             self.entries = found
             self._of_exceptions = _of_exceptions(inventory)
+        self._remember(collections, inventory)
 
     def _read_before(self, inventory: dict[str, Any]) -> dict[int, dict[str, Any]]:
         """The storages that this inventory may have left out, as earlier looks have read them."""
