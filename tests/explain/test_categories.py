@@ -11,7 +11,8 @@ from gputui.explain.advice.held.holders import FIRST_TO_GO
 from gputui.explain.advice.rules import RULES
 from gputui.explain.memory.parts import GIVES_WAY, TENSORS_SINCE
 from gputui.model.attached.owners import KEEPERS, Keeper
-from gputui.model.attached.tensors import CATEGORIES, Category
+from gputui.model.attached.tensors import CATEGORIES, Category, Storage
+from gputui.model.decode import DecodeError, decode
 from gputui.protocol import categories
 
 pytestmark = pytest.mark.quick
@@ -43,3 +44,27 @@ def test_each_keeper_has_words_and_a_rule():
     assert [keeper for keeper in Keeper if not keeper.facts.words] == [Keeper.NONE]
     assert [keeper for keeper in Keeper if not keeper.facts.rule] == [Keeper.NONE, Keeper.UNKNOWN]
     assert {facts.rule for facts in KEEPERS.values()} - {""} <= {rule.kind for rule in RULES}
+
+
+STORAGE = {
+    "device": 0,
+    "address": 1,
+    "size_bytes": 1,
+    "category": "other",
+    "owner": ["x"],
+    "type": "Tensor",
+    "shape": [1],
+    "dtype": "int8",
+    "keeper": "",
+}
+
+
+def test_what_a_later_probe_tells_apart_is_something_else_to_an_earlier_viewer():
+    told = decode(Storage, {**STORAGE, "category": "of_later", "keeper": "of_later"})
+    assert (told.category, told.keeper) == (Category.OTHER, Keeper.UNKNOWN)
+
+
+@pytest.mark.parametrize("field", ["category", "keeper"])
+def test_a_number_is_no_word(field: str):
+    with pytest.raises(DecodeError):
+        decode(Storage, {**STORAGE, field: 7})
