@@ -138,8 +138,7 @@ def _object_decoder(cls: type[Any]) -> Decoder:
     return decode_object
 
 
-_OF_LATER: dict[type[Enum], Enum] = {Category: Category.OTHER, Keeper: Keeper.UNKNOWN}
-"""What a word is read as that only a later gputui knows."""
+_OF_LATER: dict[type[Enum], Enum] = {Category: Category.OTHER, Keeper: Keeper.UNKNOWN}  # for words of a later gputui
 
 
 def _enum_decoder(kind: type[Enum]) -> Decoder:

@@ -37,7 +37,7 @@ _PLURALS = {Kind.TEMPORARY: "temporaries", Kind.OTHER: "other"}
 KINDS = tuple(Kind)
 KIND_OF = {category: kind for category in Category for kind in KINDS[:-1] if kind.value == category.value}
 KIND_OF |= dict.fromkeys(WEIGHTS, Kind.PARAMETER)
-"""Of a block that is known as "other", the step says more."""
+"""Not of what is known as "other": the step says more of it."""
 
 _BY_PHASES = {
     (Phase.FORWARD, Phase.FORWARD): Kind.TEMPORARY,

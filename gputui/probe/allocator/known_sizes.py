@@ -10,7 +10,6 @@ from gputui.probe.objects.torch_types import Torch
 from gputui.protocol.categories import WEIGHTS
 
 WORKSPACE = "workspace"
-"""The category of a block that PyTorch takes for cuBLAS."""
 KIB = 1024
 DEFAULT_CUBLAS = 2 * 4096 * KIB + 8 * 16 * KIB
 LARGE_CUBLAS, NEWER_MAJOR = 8 * 4096 * KIB, 10
