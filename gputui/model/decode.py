@@ -13,7 +13,8 @@ from enum import Enum
 from functools import cache
 from typing import Any, NoReturn, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from gputui.model.attached.owners import OwnerName
+from gputui.model.attached.owners import Keeper, OwnerName
+from gputui.model.attached.tensors import Category
 from gputui.model.earlier_owners import owner_of_text
 from gputui.model.printable import printable
 from gputui.model.reading import Absent, AbsentKind, Problem
@@ -137,13 +138,17 @@ def _object_decoder(cls: type[Any]) -> Decoder:
     return decode_object
 
 
+_OF_LATER: dict[type[Enum], Enum] = {Category: Category.OTHER, Keeper: Keeper.UNKNOWN}  # for words of a later gputui
+
+
 def _enum_decoder(kind: type[Enum]) -> Decoder:
     members: dict[object, Enum] = {member.value: member for member in kind}
 
     def decode_member(value: object) -> Enum:
-        if not isinstance(value, str) or value not in members:
+        member = members.get(value, _OF_LATER.get(kind)) if isinstance(value, str) else None
+        if member is None:
             _fail(kind.__name__, value)
-        return members[value]
+        return member
 
     return decode_member
 

@@ -28,6 +28,7 @@ from gputui.ui.drawing.appearance import appearance_of
 from gputui.ui.drawing.line import printable
 from gputui.ui.drawing.monitor.process_rows import View
 from gputui.ui.drawing.monitor.status import MonitorState
+from gputui.ui.drawing.roles import STYLES_OF_CATEGORIES
 from gputui.ui.intervals import neighbour
 from gputui.ui.messages import HandedOver, SnapshotTaken, TimelineTaken
 from gputui.ui.screens.attach.base import AttachScreen
@@ -48,6 +49,7 @@ class GputuiApp(TerminalApp):
 
     TITLE = "gputui"
     CSS_PATH = "styles.tcss"
+    CSS = STYLES_OF_CATEGORIES
     ENABLE_COMMAND_PALETTE = True
     COMMAND_PALETTE_BINDING = "ctrl+p"
     SCREENS: ClassVar[dict[str, Callable[[], Screen[None]]]] = {"overview": Overview}

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from gputui.explain.advice.held.keepers import CURES, FORGET_OUTPUTS
+from gputui.explain.advice.held.keepers import FORGET_OUTPUTS
+from gputui.model.attached.owners import Keeper
 from gputui.model.attached.target import Look
-from gputui.model.attached.tensors import Keeper, Storage
+from gputui.model.attached.tensors import Storage
 from gputui.units import MIB
 from tests import torches
 from tests.attach.children import LIMIT_S, Python
@@ -169,7 +170,7 @@ def test_the_exception_that_an_exception_was_raised_from_keeps_its_locals_too(ke
         "hidden (exception of cell 3, cell 2:3 in train)",
         "scratch (exception of cell 3, cell 2:7 in step)",
     }
-    kernel.run(CURES[Keeper.NOTEBOOK_EXCEPTION].partition("cell: ")[2])
+    kernel.run(Keeper.NOTEBOOK_EXCEPTION.facts.cure.partition("cell: ")[2])
     assert allocated_bytes(kernel) == 0
 
 
@@ -217,7 +218,7 @@ def test_an_interrupted_cell_keeps_its_model_optimizer_and_activations(kernel: K
         kept = kept_by(kernel, Keeper.NOTEBOOK_EXCEPTION)
     names = {owner.partition(" (exception of cell 3, cell 2:")[0] for owner in kept}
     assert {"net.weight", "net.weight.grad", "sgd.state[net.weight].momentum_buffer", "out"} < names
-    kernel.run(CURES[Keeper.NOTEBOOK_EXCEPTION].partition("cell: ")[2])
+    kernel.run(Keeper.NOTEBOOK_EXCEPTION.facts.cure.partition("cell: ")[2])
     assert owners(kernel) == set()
 
 
@@ -247,7 +248,7 @@ def test_looks_at_a_resting_kernel_change_nothing_in_it(kernel: Kernel) -> None:
     with kernel.attach() as client:
         first, second = client.look(), client.look()
     assert large(first) == large(second)
-    kernel.run(CURES[Keeper.NOTEBOOK_EXCEPTION].partition("cell: ")[2])
+    kernel.run(Keeper.NOTEBOOK_EXCEPTION.facts.cure.partition("cell: ")[2])
     kernel.run("del x, model")
     assert allocated_bytes(kernel) == 0
 
@@ -318,5 +319,5 @@ def test_the_cures_for_a_python_prompt_free_its_last_exception_and_its_last_valu
     child.say("exec('def fail():\\n lost = torch.ones(1 << 20)\\n raise ValueError')")
     child.say("fail()")
     assert names() == {"lost (last exception, <string>:3 in fail)": Keeper.LAST_EXCEPTION}
-    child.say(CURES[Keeper.LAST_EXCEPTION].removeprefix("To free them: "))
+    child.say(Keeper.LAST_EXCEPTION.facts.cure.removeprefix("To free them: "))
     assert names() == {}

@@ -12,8 +12,9 @@ from gputui.explain.moment.probe_state import ProbeState, layouts_of, moment_of
 from gputui.model.attached.allocator import Segment
 from gputui.model.attached.analysis import DriverFacts, Finding
 from gputui.model.attached.moment import HostMoment, TargetMoment
+from gputui.model.attached.owners import Keeper
 from gputui.model.attached.target import Cost, Greeting, Look, Mark, TorchDevice
-from gputui.model.attached.tensors import Category, Container, Inventory, Keeper, Storage
+from gputui.model.attached.tensors import Category, Container, Inventory, Storage
 from gputui.model.attached.timeline import Timeline
 from gputui.units import MIB
 from tests.explain.maps import BASE, layout, segment, statistics

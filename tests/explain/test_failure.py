@@ -14,7 +14,8 @@ from gputui.explain.failure.sections import sections_of
 from gputui.model.attached.allocator import CallSite
 from gputui.model.attached.failure import Failure, Phase
 from gputui.model.attached.moment import TargetMoment
-from gputui.model.attached.tensors import Category, Keeper
+from gputui.model.attached.owners import Keeper
+from gputui.model.attached.tensors import Category
 from gputui.units import GIB, MIB
 from tests.explain.moments import Story, Tensor, moment, row
 
@@ -134,6 +135,11 @@ REMEDIES = {
     ),
     "an exception": (failed(BIG, Tensor(512, "h", Category.ACTIVATION, keeper=Keeper.EXCEPTION)), ["exceptions"]),
     "a notebook": (failed(BIG, Tensor(512, "Out[3]", Category.OTHER, keeper=Keeper.NOTEBOOK_OUTPUT)), ["outputs"]),
+    "a reducer": (failed(BIG, Tensor(512, "buckets", Category.OTHER, keeper=Keeper.REDUCER)), ["gradient_buckets"]),
+    "a gradient's graph": (
+        failed(BIG, Tensor(512, "parameters", Category.OTHER, keeper=Keeper.GRADIENT_GRAPH)),
+        ["kept_by_gradient_graph"],
+    ),
     "graphs in a list": (
         failed(
             BIG,

@@ -13,12 +13,11 @@ from gputui.explain.advice.allocator.stuck import scattered, split, stuck
 from gputui.explain.advice.held.copies import second_model, weight_copy
 from gputui.explain.advice.held.idle import container_tensors, kept_graph
 from gputui.explain.advice.held.keepers import (
-    gradient_buckets,
     kept_by_cycle,
     kept_by_exception,
-    kept_by_gradient_graph,
     kept_by_optimizer,
     kept_by_output,
+    told,
 )
 from gputui.explain.advice.held.views import small_views
 from gputui.explain.advice.leaks.findings import leak
@@ -38,6 +37,7 @@ from gputui.explain.advice.program.training import kept_gradients, one_worker, o
 from gputui.explain.advice.situation import Situation
 from gputui.explain.advice.thresholds import COPY_MATTERS_SHARE, MATTERS_OF_RESERVED_SHARE
 from gputui.model.attached.analysis import Finding
+from gputui.model.attached.owners import KEEPERS
 
 
 class About(Enum):
@@ -85,7 +85,11 @@ RULES = (
         comes_first=True,
         is_seldom_meant=True,
     ),
-    Rule(kept_by_gradient_graph, About.LIVE, comes_first=True, is_seldom_meant=True),
+    *(
+        Rule(told(keeper), About.LIVE, comes_first=facts.is_mistake, is_seldom_meant=facts.is_mistake)
+        for keeper, facts in KEEPERS.items()
+        if facts.title
+    ),
     Rule(leak, About.GROWING, replaces=("kept_variable",), comes_first=True),
     Rule(kept_variable, About.LIVE, comes_first=True),
     Rule(churn, comes_first=True),
@@ -108,7 +112,6 @@ RULES = (
         is_seldom_meant=True,
         matters_share=COPY_MATTERS_SHARE,
     ),
-    Rule(gradient_buckets, About.LIVE),
     Rule(kept_gradients, About.LIVE),
     Rule(stuck, About.CACHE, replaces=("release",)),
     Rule(retries),

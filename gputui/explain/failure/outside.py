@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from gputui.explain.failure.remedies import RULES, Case, Rule
 from gputui.explain.failure.sentences import PINNED, UNKNOWN
+from gputui.model.attached.owners import Keeper
 from gputui.model.attached.target import Look
-from gputui.model.attached.tensors import Keeper, Storage
+from gputui.model.attached.tensors import Storage
 from gputui.model.reading import value_of
 
 SHARED = frozenset({"others", "gradients", "outputs", "variables", "graphs", "no_grad", "checkpointing", "states"})

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from gputui.explain.advice.allocator.expandable import caution, setting
-from gputui.explain.advice.held.keepers import EXCEPTIONS
 from gputui.explain.advice.thresholds import PART_BYTES
 from gputui.explain.failure.phase import is_of, running_functions
 from gputui.explain.owners.families import bytes_of, families
@@ -15,7 +15,8 @@ from gputui.explain.owners.names import family, listed, singular
 from gputui.model.attached.analysis import Owner
 from gputui.model.attached.failure import Failure, Phase, Remedy
 from gputui.model.attached.moment import DeviceMoment, TargetMoment
-from gputui.model.attached.tensors import WEIGHTS, Category, Container, Keeper
+from gputui.model.attached.owners import KEEPERS
+from gputui.model.attached.tensors import WEIGHTS, Category, Container
 from gputui.model.machine.device import CONTEXT_BYTES
 from gputui.units import MIB, format_bytes
 
@@ -25,7 +26,6 @@ OTHER_SHARE = 0.25
 """From this share of the allocated memory on, tensors of no other kind are worth a line."""
 NAMED_SHARE = 0.02
 """Of these tensors: smaller ones are not named."""
-OUTPUTS = (Keeper.NOTEBOOK_OUTPUT, Keeper.INTERPRETER_OUTPUT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,9 @@ class Case:
         """The bytes of a category."""
         return sum(size_bytes for owner, size_bytes in self.members if owner.category is category)
 
-    def kept(self, keepers: tuple[Keeper, ...]) -> int:
-        """The bytes that only these keep."""
+    def kept(self, rule: str) -> int:
+        """The bytes that only keepers of this rule keep."""
+        keepers = [keeper for keeper in KEEPERS if keeper.facts.rule == rule]
         return sum(size_bytes for owner, size_bytes in self.members if owner.keeper in keepers)
 
     def _kept_in(self, container: Container) -> int:
@@ -219,14 +220,15 @@ RULES = (
     ),
     Rule(
         "exceptions",
-        lambda case: case.kept(EXCEPTIONS),
+        lambda case: case.kept("kept_by_exception"),
         "Leave the except block before you try again: an exception keeps the locals of the functions it came through.",
     ),
     Rule(
         "outputs",
-        lambda case: case.kept(OUTPUTS),
+        lambda case: case.kept("kept_by_output"),
         "Delete what the notebook or the interpreter has displayed: Out[n] and _ keep it.",
     ),
+    *(Rule(facts.rule, partial(Case.kept, rule=facts.rule), facts.cure) for facts in KEEPERS.values() if facts.title),
     Rule(
         "assigned_again",
         lambda case: max((size_bytes for _, size_bytes in _assigned_again(case)), default=0),

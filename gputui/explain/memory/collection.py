@@ -9,9 +9,9 @@ from gputui.explain.owners.names import counted
 from gputui.model.attached.allocator import AllocatorMap, BlockState
 from gputui.model.attached.analysis import Owner
 from gputui.model.attached.moment import DeviceLayout
-from gputui.model.attached.owners import OwnerKind
+from gputui.model.attached.owners import Keeper, OwnerKind
 from gputui.model.attached.target import Cycles, Garbage
-from gputui.model.attached.tensors import Category, Keeper, Storage
+from gputui.model.attached.tensors import Category, Storage
 from gputui.units import format_bytes
 
 BLOCK_BYTES = 512

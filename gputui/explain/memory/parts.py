@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gputui.model.attached.analysis import Composition
 from gputui.model.attached.moment import DeviceLayout, DeviceMoment
-from gputui.model.attached.tensors import CATEGORIES, COMES_AND_GOES, STAYING, Category
+from gputui.model.attached.tensors import CATEGORIES, OF_VARIABLES, Category
 from gputui.model.reading import Absent
 
 
@@ -58,11 +58,11 @@ OUTER = frozenset({"others", "outside", "driver", "free"})
 
 GIVES_WAY = {
     TENSORS_SINCE: (
-        *(category.value for category in CATEGORIES if category in COMES_AND_GOES - {Category.KV_CACHE}),
-        "kv_cache", "gradient", "workspace", "rounding", *(category.value for category in reversed(STAYING)),
+        *(category.value for category in OF_VARIABLES),
+        *("kv_cache", "gradient", "workspace", "rounding", *(category.value for category in reversed(CATEGORIES))),
     ),
     CACHE_SINCE: ("releasable", "private", "stuck", "pending"),
-}  # fmt: skip
+}
 """In a drawing, what a part that is below 0 is taken from: first what comes and goes in every step."""
 
 

@@ -10,10 +10,8 @@ from gputui.explain.memory.bridge import MISSING_BYTES
 from gputui.explain.memory.release import DEFAULT_POOL
 from gputui.model.attached.allocator import Block, BlockState
 from gputui.model.attached.moment import DeviceLayout, DeviceMoment
-from gputui.model.attached.tensors import WEIGHTS, Category
+from gputui.model.attached.tensors import OF_MODULES, Category
 from gputui.model.reading import value_of
-
-MODEL = (*WEIGHTS, Category.BUFFER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +32,7 @@ def asleep(device: DeviceMoment) -> Asleep:
         return Asleep()
     size_bytes, live = 0, Counter[Category]()
     of_pools = list(_segments_of_pools(device))
-    for kinds in ((Category.KV_CACHE,), MODEL):
+    for kinds in ((Category.KV_CACHE,), OF_MODULES):
         for segment_bytes, held in of_pools:
             if held and held.most_common(1)[0][0] in kinds:
                 size_bytes += segment_bytes

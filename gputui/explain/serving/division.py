@@ -10,16 +10,16 @@ from typing import NamedTuple
 
 from gputui.explain.memory.parts import parts_of
 from gputui.explain.owners.owners import bytes_by_category, owner_of
-from gputui.explain.serving.asleep import MODEL, asleep, category_of
+from gputui.explain.serving.asleep import asleep, category_of
 from gputui.model.attached.allocator import BlockState
 from gputui.model.attached.moment import DeviceLayout, DeviceMoment, TargetMoment
 from gputui.model.attached.serving import ServingProfile
-from gputui.model.attached.tensors import WEIGHTS, Category, Storage
+from gputui.model.attached.tensors import OF_MODULES, WEIGHTS, Category, Storage
 from gputui.model.reading import value_of
 
-BUFFERS = tuple(frozenset(Category) - {*MODEL, Category.KV_CACHE, Category.UNATTRIBUTED, Category.NEWER})
+BUFFERS = tuple(frozenset(Category) - {*OF_MODULES, Category.KV_CACHE, Category.UNATTRIBUTED, Category.NEWER})
 """What has a name and is neither: inputs, the sampler's and the scheduler's tensors, workspaces."""
-APART = frozenset({*MODEL, Category.KV_CACHE})
+APART = frozenset({*OF_MODULES, Category.KV_CACHE})
 """Parts of their own, also where they lie in the pool of a graph."""
 MEM_POOL = "torch.cuda.MemPool"
 BY_NAME = {
@@ -93,7 +93,7 @@ def division(moment: TargetMoment, device: DeviceMoment) -> tuple[ServedPart, ..
     graphs, away = _graphs(moment, device), asleep(device)
     live = _by_category(device.layout, storages)
     live.subtract(away.live)
-    named, kv_cache, counted = sum(live[category] for category in MODEL), live[Category.KV_CACHE], device.statistics
+    named, kv_cache, counted = sum(map(live.__getitem__, OF_MODULES)), live[Category.KV_CACHE], device.statistics
     allocated, reserved = counted.allocated_bytes - away.live.total(), counted.reserved_bytes - away.bytes
     if away.bytes and device.bridge is not None:
         sizes["outside"] = max(0, (value_of(device.bridge.process_used_bytes) or 0) - reserved)

@@ -35,13 +35,9 @@ class Kind(str, Enum):
 
 _PLURALS = {Kind.TEMPORARY: "temporaries", Kind.OTHER: "other"}
 KINDS = tuple(Kind)
-KIND_OF = {
-    **dict.fromkeys(WEIGHTS, Kind.PARAMETER),
-    Category.BUFFER: Kind.BUFFER,
-    Category.OPTIMIZER_STATE: Kind.OPTIMIZER_STATE,
-    Category.GRADIENT: Kind.GRADIENT,
-    Category.ACTIVATION: Kind.ACTIVATION,
-}
+KIND_OF = {category: kind for category in Category for kind in KINDS[:-1] if kind.value == category.value}
+KIND_OF |= dict.fromkeys(WEIGHTS, Kind.PARAMETER)
+"""Not of what is known as "other": the step says more of it."""
 
 _BY_PHASES = {
     (Phase.FORWARD, Phase.FORWARD): Kind.TEMPORARY,

@@ -11,6 +11,7 @@ from gputui.explain.whatif.trace.parts import parts_ahead
 from gputui.explain.whatif.trace.scaling import SMALLEST_SCALED_BYTES, varying
 from gputui.model.attached.allocator import AllocatorSettings
 from gputui.model.attached.trace import Rehearsal
+from gputui.protocol.categories import WEIGHTS
 
 VARYING = frozenset({"activation", "batch"})
 """Categories that depend on the batch."""
@@ -43,9 +44,9 @@ def varying_ahead(rehearsal: Rehearsal, operations: Operations) -> bytes:
     """
     by_life = varying(operations)
     columns = list(zip(rehearsal.categories, rehearsal.sizes_bytes, by_life, strict=True))
-    if "parameter" not in rehearsal.categories:
+    weights = {size for category, size, _ in columns if category in WEIGHTS}
+    if not weights:
         return by_life
-    weights = {size for category, size, _ in columns if category == "parameter"}
     weights |= {size // 2 for size in weights}
     return bytes(
         category in VARYING and size >= SMALLEST_SCALED_BYTES and (size not in weights or flag)

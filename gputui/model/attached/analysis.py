@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gputui.model.attached.allocator import AllocatorStatistics, Block, Segment
-from gputui.model.attached.owners import NOBODY, OwnerName
+from gputui.model.attached.owners import NOBODY, Keeper, OwnerName
 from gputui.model.attached.target import ActionName
-from gputui.model.attached.tensors import Category, Keeper
+from gputui.model.attached.tensors import Category
 from gputui.model.reading import Absent, Reading
 from gputui.model.weight import Weight
 

@@ -1,4 +1,4 @@
-"""Whose a storage is: what the probe has found, as a value that writes itself as text. Nothing takes the text apart."""
+"""Whose a storage is, as a value that writes itself as text: nothing takes that apart. What keeps what is nobody's."""
 
 from __future__ import annotations
 
@@ -173,3 +173,96 @@ def root_of(path: str) -> str:
     """The variable of a model in the path of one of its parameters."""
     found = _ROOT.match(path)
     return found[0] if found else path
+
+
+class Keeper(str, Enum):
+    """What keeps a storage alive that no variable of the program leads to."""
+
+    NONE = ""
+    EXCEPTION = "exception"
+    """An exception that is being handled or that a variable holds keeps the locals of the functions it came through."""
+    LAST_EXCEPTION = "last_exception"
+    NOTEBOOK_EXCEPTION = "notebook_exception"
+    LOST_EXCEPTION = "lost_exception"
+    NOTEBOOK_OUTPUT = "notebook_output"
+    """IPython keeps what the cells of a notebook have displayed: `Out[7]`, `_`, `_7`."""
+    INTERPRETER_OUTPUT = "interpreter_output"
+    OPTIMIZER = "optimizer"
+    REDUCER = "reducer"
+    CYCLE = "cycle"
+    GRADIENT_GRAPH = "gradient_graph"
+    UNKNOWN = "unknown"
+
+    @property
+    def facts(self) -> KeeperFacts:
+        """What is said of it."""
+        return KEEPERS[self]
+
+
+class KeeperFacts(NamedTuple):
+    """What is said of a keeper. One with a `title` needs no rule of its own in `explain/advice/held/keepers.py`."""
+
+    words: str
+    """The keeper in a sentence."""
+    rule: str = ""
+    """The kind of the finding that says what it keeps."""
+    cure: str = ""
+    """What frees that, where one sentence says it; may have a place for {bytes}."""
+    title: str = ""
+    """Of the finding, without its bytes; may have places for {name}, the owner's, and {line}, as `told` has them."""
+    evidence: str = ""
+    """Explains the title, where the owner of what is kept says all about that; otherwise what is kept is listed."""
+    is_mistake: bool = False
+    """Nobody keeps that on purpose: the finding is a problem, comes first, and is said of small programs, too."""
+
+
+_FORGET_LAST = "import sys, gc; sys.last_value = sys.last_traceback = sys.last_exc = None"
+KEEPERS = {
+    Keeper.NONE: KeeperFacts(""),
+    Keeper.NOTEBOOK_EXCEPTION: KeeperFacts(
+        "the last exception", "kept_by_exception",
+        f"To free them, run in a cell: {_FORGET_LAST};"
+        " get_ipython().InteractiveTB.tb = get_ipython().last_execution_result = None; gc.collect()",
+    ),
+    Keeper.LAST_EXCEPTION: KeeperFacts(
+        "the last exception", "kept_by_exception", f"To free them: {_FORGET_LAST}; gc.collect()",
+    ),
+    Keeper.EXCEPTION: KeeperFacts(
+        "an exception", "kept_by_exception",
+        "Leave the except block before you try again, or delete the variable that holds the exception;"
+        " traceback.clear_frames(error.__traceback__) frees the locals and keeps the message.",
+    ),
+    Keeper.LOST_EXCEPTION: KeeperFacts(
+        "an exception without a variable", "kept_by_exception",
+        "No variable leads to it, so it most likely waits for a garbage collection: import gc;"
+        " gc.collect() frees them.",
+    ),
+    Keeper.NOTEBOOK_OUTPUT: KeeperFacts("the notebook's outputs", "kept_by_output"),
+    Keeper.INTERPRETER_OUTPUT: KeeperFacts(
+        "the last displayed value", "kept_by_output",
+        "Display another value, such as 0: Python keeps only the last one.",
+    ),
+    Keeper.OPTIMIZER: KeeperFacts(
+        "an optimizer alone", "kept_by_optimizer",
+        "Create the optimizer again after the model: it still trains the old parameters instead of the new ones.",
+    ),
+    Keeper.REDUCER: KeeperFacts(
+        "DistributedDataParallel", "gradient_buckets",
+        "Pass gradient_as_bucket_view=True to DistributedDataParallel: the gradients are then views of the buckets,"
+        " which saves up to {bytes}.",
+        "DistributedDataParallel keeps {name}:",
+        "Gradients are copied there to be reduced, as large as the gradients themselves.",
+    ),
+    Keeper.CYCLE: KeeperFacts("reference cycles", "kept_by_cycle"),
+    Keeper.GRADIENT_GRAPH: KeeperFacts(
+        "a gradient's graph", "kept_by_gradient_graph",
+        "Set the .grad of its parameters to None before you let a model go, or use torch.autograd.grad(loss,"
+        " parameters, create_graph=True), which stores nothing in .grad.",
+        "backward(create_graph=True){line} keeps models that are gone:",
+        "A parameter and the graph of its gradient refer to each other in C++: gc.collect() does not free them.",
+        is_mistake=True,
+    ),
+    Keeper.UNKNOWN: KeeperFacts("something unknown to this gputui"),
+}  # fmt: skip
+"""Of two of one rule, what frees the earlier one frees the later one, too. The statements for notebooks were tried in
+ipykernel 7 with IPython 9: each frees the memory at once."""

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from gputui.model.attached.owners import NOBODY, OwnerName
+from gputui.model.attached.owners import NOBODY, Keeper, OwnerName
 from gputui.model.reading import Problem
+from gputui.protocol import categories
 
 
 class Category(str, Enum):
@@ -34,94 +35,77 @@ class Category(str, Enum):
 
 
 class CategoryFacts(NamedTuple):
-    """How a category is shown, and what becomes of its memory; a new one needs these, and a colour in `styles.tcss`."""
+    """How a category is shown, and what is said of it. What models own is in `protocol/categories.py`."""
 
     letter: str
     """Stands for it where there are no colours."""
+    colours: tuple[str, str]
+    """In a style sheet, and of a terminal with 16 colours."""
     short: str
     """In the legend of the map."""
     plural: str
     """As a heading, and in a sum."""
+    stuck: str
+    """What to do where it keeps a segment; {setting} and {caution}: `explain/advice/allocator/expandable.py`."""
     words: str = ""
     """In a sentence, if that is not its value."""
+    holder: str = ""
+    """As what holds memory, if that is not its plural."""
     comes_and_goes: bool = False
     """Whether it can leak. The others grow while a model is built and in its first step, and then stay."""
-    is_of_models: bool = False
-    """Whether it belongs to a model or to its optimizer."""
-    stays: bool = False
-    """Whether it keeps its place for as long as these live. The probe has the same in `probe/tensors/entries.py`."""
-    is_weight: bool = False
-    """Whether it is what an optimizer changes, and what a copy of the model copies."""
 
 
+_STAYS = (
+    "They live as long as the model, so the free parts of their segments can only serve requests that fit between them;"
+    " with {setting}, set before the program starts, these parts can be released. {caution}"
+)
 CATEGORIES = {
-    Category.PARAMETER: CategoryFacts("P", "param", "parameters", is_of_models=True, stays=True, is_weight=True),
-    Category.GRADIENT: CategoryFacts("G", "grad", "gradients", is_of_models=True),
-    Category.OPTIMIZER_STATE: CategoryFacts("O", "optim", "optimizer state", is_of_models=True, stays=True),
-    Category.BUFFER: CategoryFacts("B", "buffer", "buffers", is_of_models=True, stays=True),
-    Category.ACTIVATION: CategoryFacts("A", "activ", "activations", comes_and_goes=True),
-    Category.KV_CACHE: CategoryFacts("K", "kv", "KV cache", "KV cache", comes_and_goes=True),
-    Category.WORKSPACE: CategoryFacts("W", "work", "workspaces"),
-    Category.OTHER: CategoryFacts("X", "other", "other tensors", comes_and_goes=True),
-    Category.UNATTRIBUTED: CategoryFacts("U", "unattr", "unattributed", comes_and_goes=True),
-    Category.NEWER: CategoryFacts(
-        "N", "newer", "newer than the last look", "newer than the last look", comes_and_goes=True
+    Category.PARAMETER: CategoryFacts("P", ("#5b8ff9", "ansi_blue"), "param", "parameters", _STAYS),
+    Category.GRADIENT: CategoryFacts(
+        "G", ("#f6bd16", "ansi_yellow"), "grad", "gradients",
+        "Gradients live until zero_grad(set_to_none=True). After it empty_cache() can return the rest of their"
+        " segments, but the next step takes it again.",
     ),
-}
+    Category.OPTIMIZER_STATE: CategoryFacts("O", ("#b37feb", "ansi_magenta"), "optim", "optimizer state", _STAYS),
+    Category.BUFFER: CategoryFacts("B", ("#36cfc9", "ansi_cyan"), "buffer", "buffers", _STAYS),
+    Category.ACTIVATION: CategoryFacts(
+        "A", ("#5ad8a6", "ansi_green"), "activ", "activations", comes_and_goes=True,
+        stuck="They are freed by their backward pass, or with the variable that keeps their graph; then empty_cache()"
+        " can return the rest.",
+    ),
+    Category.KV_CACHE: CategoryFacts(
+        "K", ("#ffa39e", "ansi_bright_blue"), "kv", "KV cache", words="KV cache", holder="the KV cache",
+        stuck="A cache lives as long as its request or the variable that keeps it; once it is deleted, empty_cache()"
+        " can return the rest.", comes_and_goes=True,
+    ),
+    Category.WORKSPACE: CategoryFacts(
+        "W", ("#d3adf7", "ansi_bright_yellow"), "work", "workspaces", holder="workspaces of libraries",
+        stuck="A workspace lives as long as its thread and stream: there is nothing to delete.",
+    ),
+    Category.OTHER: CategoryFacts(
+        "X", ("#87e8de", "ansi_bright_cyan"), "other", "other tensors", comes_and_goes=True,
+        stuck="Delete them, or move what you need to host memory (.cpu()); then empty_cache() can return the rest.",
+    ),
+    Category.UNATTRIBUTED: CategoryFacts(
+        "U", ("$foreground", "ansi_bright_white"), "unattr", "unattributed",
+        "No variable leads to these blocks: C++ code or a library may hold them.",
+        holder="blocks without a known owner", comes_and_goes=True,
+    ),
+    Category.NEWER: CategoryFacts(
+        "N", ("#ffec3d", "ansi_white"), "newer", "newer than the last look",
+        "These blocks are newer than the last look at the tensors; the next look may name them.",
+        "newer than the last look", "tensors newer than the last look", comes_and_goes=True,
+    ),
+}  # fmt: skip
 """In the order in which they are shown."""
-COMES_AND_GOES = frozenset(category for category, facts in CATEGORIES.items() if facts.comes_and_goes)
-OF_MODELS = tuple(category for category, facts in CATEGORIES.items() if facts.is_of_models)
-STAYING = tuple(category for category, facts in CATEGORIES.items() if facts.stays)
-WEIGHTS = tuple(category for category, facts in CATEGORIES.items() if facts.is_weight)
+OF_MODELS = tuple(category for category in CATEGORIES if category.value in categories.OWNED)
+WEIGHTS = tuple(category for category in CATEGORIES if category.value in categories.WEIGHTS)
+COMES_AND_GOES = tuple(category for category, facts in CATEGORIES.items() if facts.comes_and_goes)
+OF_VARIABLES = tuple(category for category in COMES_AND_GOES if category is not Category.KV_CACHE)
+"""A cache of keys and values counts as a whole, whatever variable has it."""
+OF_MODULES = (*WEIGHTS, Category.BUFFER)
 NAMELESS = (Category.UNATTRIBUTED, Category.NEWER)
 """Memory of which no owner is known, or not yet."""
-
-
-class Keeper(str, Enum):
-    """What keeps a storage alive that no variable of the program leads to."""
-
-    NONE = ""
-    EXCEPTION = "exception"
-    """An exception that is being handled or that a variable holds keeps the locals of the functions it came through."""
-    LAST_EXCEPTION = "last_exception"
-    """Python keeps the last exception of an interactive session: `sys.last_value`."""
-    NOTEBOOK_EXCEPTION = "notebook_exception"
-    """IPython keeps it too."""
-    LOST_EXCEPTION = "lost_exception"
-    """No variable leads to the exception: most often it is in a reference cycle, and waits for a garbage collection."""
-    NOTEBOOK_OUTPUT = "notebook_output"
-    """IPython keeps what the cells of a notebook have displayed: `Out[7]`, `_`, `_7`."""
-    INTERPRETER_OUTPUT = "interpreter_output"
-    """Python keeps the last value that an interactive session has displayed: `_`."""
-    OPTIMIZER = "optimizer"
-    """An optimizer keeps its parameters, although no module has them any more."""
-    REDUCER = "reducer"
-    """DistributedDataParallel's buckets, into which it copies gradients to reduce them."""
-    CYCLE = "cycle"
-    """Only a reference cycle: nothing else in Python refers to it, and it waits for a garbage collection."""
-
-    GRADIENT_GRAPH = "gradient_graph"
-    """A parameter and its gradient keep each other in C++: the gradient has a graph (`create_graph=True`)."""
-
-    @property
-    def words(self) -> str:
-        """The keeper in a sentence, "" for none."""
-        return _KEEPER_WORDS.get(self, "")
-
-
-_KEEPER_WORDS = {
-    Keeper.EXCEPTION: "an exception",
-    Keeper.LAST_EXCEPTION: "the last exception",
-    Keeper.NOTEBOOK_EXCEPTION: "the last exception",
-    Keeper.LOST_EXCEPTION: "an exception without a variable",
-    Keeper.NOTEBOOK_OUTPUT: "the notebook's outputs",
-    Keeper.INTERPRETER_OUTPUT: "the last displayed value",
-    Keeper.OPTIMIZER: "an optimizer alone",
-    Keeper.REDUCER: "DistributedDataParallel",
-    Keeper.CYCLE: "reference cycles",
-    Keeper.GRADIENT_GRAPH: "a gradient's graph",
-}
-
 
 HOST = -1
 """The device number of storages in host memory."""

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from gputui.probe.objects.torch_types import Torch
+from gputui.protocol.categories import WEIGHTS
 
 WORKSPACE = "workspace"
-"""The category of a block that PyTorch takes for cuBLAS."""
 KIB = 1024
 DEFAULT_CUBLAS = 2 * 4096 * KIB + 8 * 16 * KIB
 LARGE_CUBLAS, NEWER_MAJOR = 8 * 4096 * KIB, 10
@@ -38,7 +38,7 @@ def autocast_copies(torch: Torch, storages: Iterable[dict[str, Any]]) -> list[di
     dtype = torch.get_autocast_gpu_dtype()
     copies: dict[tuple[int, int], str] = {}
     for storage in storages:
-        if storage["category"] == "parameter" and storage["dtype"] == "float32" and storage["device"] >= 0:
+        if storage["category"] in WEIGHTS and storage["dtype"] == "float32" and storage["device"] >= 0:
             size_bytes = storage["size_bytes"] // 4 * dtype.itemsize
             owner = f"{str(dtype).split('.')[-1]} copy of a parameter of shape {storage['shape']} (autocast)"
             copies.setdefault((storage["device"], size_bytes), owner)

@@ -13,14 +13,13 @@ from gputui.probe.pace.meter import Meter
 from gputui.probe.pace.turns import Turns
 from gputui.probe.search.variables import NamedValue
 from gputui.probe.tensors.cache_names import of_caches
-from gputui.probe.tensors.entries import STAYING
 from gputui.probe.tensors.gradients import GradientReader
-from gputui.probe.tensors.model_states import KV_CACHE, ModelStates
+from gputui.probe.tensors.model_states import KV_CACHE, OPTIMIZER_STATE, PARAMETER, ModelStates
 from gputui.probe.tensors.storages import Ledger
+from gputui.protocol.categories import STAYING
 from gputui.protocol.owners import RESULT, UNNAMED
 
-ACTIVATION, OTHER, PARAMETER = "activation", "other", "parameter"
-OPTIMIZER_STATE = "optimizer_state"
+ACTIVATION, OTHER = "activation", "other"
 STATE_OF_PARAMETER = "state[Parameter]"
 """In the names of what optimizers of other libraries, such as fastai's, keep for each parameter."""
 RECOGNISED_PER_STEP = 8

@@ -23,8 +23,9 @@ from gputui.probe.search.records import LEVELS, RECORDS_PER_STEP, SAMPLE, Found,
 from gputui.probe.search.rests import Linked
 from gputui.probe.search.search import VariableSearch
 from gputui.probe.search.variables import NamedValue
-from gputui.probe.tensors.entries import OWNED, Entry
+from gputui.probe.tensors.entries import Entry
 from gputui.probe.tensors.storages import Ledger
+from gputui.protocol.categories import OWNED
 from gputui.protocol.owners import BELOW, Owner, owner_of
 
 CONTAINERS = frozenset({SEQUENCE, MAPPING})

@@ -199,8 +199,8 @@ class InventoryRun:
         self._loose = groups[TENSOR]
         self._namespaces += memory.suspended.search(self._search, groups[GENERATOR], self._keepers.cells, meter)
         meter, are_all = self._meter.part(KEPT_SHARE), self._meter.is_complete
-        exceptions = self._search.exceptions, groups, meter.part(SEARCH_SHARE), memory.turns
-        kept = self._keepers.values(*exceptions, are_all=are_all)
+        part = meter.part(SEARCH_SHARE)
+        kept = self._keepers.values(self._search.found, groups, part, memory.turns, are_all=are_all)
         self._search.explore(kept, meter)
         self._search.explore(memory.search.optimizers(), meter)  # after those: an exception may keep one by now
         self._search.explore([NamedValue(value, plain.type_name(value), "") for value in groups[OPTIMIZER]], meter)

@@ -51,7 +51,7 @@ class Closing(NamedTuple):
 class Cycle(NamedTuple):
     """What closes a cycle, and the sizes of the blocks that it keeps, for as long as one of the samples is there.
 
-    `keeper` is a value of `gputui.model.attached.tensors.Keeper`, and `owner` the owner of the blocks.
+    `keeper` is a value of `gputui.model.attached.owners.Keeper`, and `owner` the owner of the blocks.
     """
 
     owner: Owner

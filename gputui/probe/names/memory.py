@@ -22,10 +22,11 @@ from gputui.probe.search.program_modules import ProgramModules
 from gputui.probe.search.rests import Linked, SearchMemory
 from gputui.probe.search.suspended import Suspended
 from gputui.probe.tensors.autograd import WalkedParts
-from gputui.probe.tensors.entries import HOST, OWNED, STAYING
+from gputui.probe.tensors.entries import HOST
 from gputui.probe.tensors.model_states import OwnedMemory
 from gputui.probe.tensors.reducer_buckets import ReducerBuckets
 from gputui.probe.tensors.views import by_address
+from gputui.protocol.categories import OWNED, STAYING
 from gputui.protocol.owners import HOLDER, KIND, PLACE, UNNAMED, Owner, Where, field
 
 NAMED_WELL = 0.99

@@ -26,7 +26,7 @@ from gputui.probe.pace.turns import Turns
 from gputui.probe.search.variables import NamedValue
 from gputui.protocol.owners import HANDLED, HELD, LAST, LOST, OF_CELL, InException
 
-# The values of `gputui.model.attached.tensors.Keeper`.
+# The values of `gputui.model.attached.owners.Keeper`.
 EXCEPTION, LAST_EXCEPTION, NOTEBOOK_EXCEPTION = "exception", "last_exception", "notebook_exception"
 LOST_EXCEPTION, NOTEBOOK_OUTPUT, INTERPRETER_OUTPUT = "lost_exception", "notebook_output", "interpreter_output"
 OPTIMIZER, CYCLE, GRADIENT_GRAPH = "optimizer", "cycle", "gradient_graph"
@@ -99,7 +99,7 @@ class Keepers:
 
     def values(
         self,
-        in_variables: list[NamedValue],
+        in_variables: Mapping[int, list[NamedValue]],
         among_objects: Mapping[int, list[Any]],
         meter: Meter,
         turns: Turns,
@@ -108,16 +108,17 @@ class Keepers:
     ) -> list[NamedValue]:
         """What they keep, by name: outputs, then variables of functions that ended with an exception.
 
-        `in_variables` are the exceptions that variables hold, `among_objects` what was found among Python's objects, by
-        kind. `are_all` says whether all variables were searched: otherwise one of them may lead to the exceptions among
-        the objects, which are left out.
+        `in_variables` is what variables lead to, `among_objects` what was found among Python's objects, each by kind.
+        `are_all` says whether all variables were searched: otherwise one of them may lead to what is among the objects,
+        which is left out.
         """
-        named = {id(exception.value) for exception in in_variables}
+        held = in_variables[kinds.EXCEPTION]
+        named = {id(exception.value) for exception in held}
         lost = [value for value in among_objects[kinds.EXCEPTION] if id(value) not in named] if are_all else []
         kept = [*self._last_exceptions(), *self._lost_exceptions(lost)]
         seen: set[int] = set()
         values = [*self._outputs(), *self._locals(kept, meter, seen)]
-        for some in turns.in_turn("exceptions", in_variables, meter):
+        for some in turns.in_turn("exceptions", held, meter):
             values += self._locals(map(_in_variable, some), meter, seen)
         return values
 

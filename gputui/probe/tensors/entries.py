@@ -7,10 +7,6 @@ from typing import Any, Dict
 from gputui.protocol.owners import Owner
 
 HOST = -1
-STAYING = frozenset({"parameter", "optimizer_state", "buffer"})
-"""The categories of what keeps its place for as long as it lives."""
-OWNED = STAYING | {"gradient"}
-"""The categories of what models and optimizers own, whatever else holds it."""
 Entry = Dict[str, Any]
 
 

@@ -20,7 +20,7 @@ from gputui.probe.search.modules import KnownModule
 from gputui.probe.tensors.wrapped_tensors import UNREADABLE
 
 REDUCER = "reducer"
-"""The value of `gputui.model.attached.tensors.Keeper`."""
+"""The value of `gputui.model.attached.owners.Keeper`."""
 FIRST_BUCKET_BYTES = 1 << 20
 LEAST_BYTES = 1 << 20
 """Smaller ones have sizes that other blocks have, too."""

@@ -16,9 +16,10 @@ from typing import Any
 from gputui.probe.objects.attributes import AttributeReader
 from gputui.probe.objects.plain import type_name
 from gputui.probe.objects.torch_types import AnyObject, Tensor, Torch, tensor_base
-from gputui.probe.tensors.entries import HOST, OWNED, new_entry
+from gputui.probe.tensors.entries import HOST, new_entry
 from gputui.probe.tensors.views import SmallViews, together
 from gputui.probe.tensors.wrapped_tensors import UNREADABLE, WrapperReader
+from gputui.protocol.categories import OWNED
 from gputui.protocol.owners import Owner, Where, placed
 
 DEPTH_OF_WRAPPERS = 3

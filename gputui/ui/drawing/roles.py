@@ -1,9 +1,9 @@
-"""Roles: what a piece of text means. Each is a component class whose look is in styles.tcss."""
+"""Roles: what a piece of text means. Each is a component class whose look is in styles.tcss, or of a category."""
 
 from __future__ import annotations
 
 from gputui.explain.memory.parts import STATES
-from gputui.model.attached.tensors import Category
+from gputui.model.attached.tensors import CATEGORIES
 
 ROLES = (
     "plain",
@@ -22,7 +22,7 @@ ROLES = (
     "part-driver",
     "part-others",
     "part-outside",
-    *(f"part-{category.value}" for category in Category),
+    *(f"part-{category.value}" for category in CATEGORIES),
     "part-since",
     "part-cached-since",
     *(f"part-{key}" for key in STATES),
@@ -32,3 +32,8 @@ ROLES = (
 )
 
 COMPONENT_CLASSES = {f"role--{role}" for role in ROLES}
+STYLES_OF_CATEGORIES = "".join(
+    f".role--part-{category.value} {{ color: {colour}; background: $background; }}\n"
+    f"App:ansi .role--part-{category.value} {{ color: {of_terminal}; }}\n"
+    for category, (_, (colour, of_terminal), *_) in CATEGORIES.items()
+)

@@ -13,9 +13,9 @@ from gputui.explain import advice
 from gputui.explain.advice.program.batch import highest_of, size_of_batch
 from gputui.explain.advice.rules import RULES
 from gputui.explain.advice.situation import situation_of
-from gputui.model.attached.owners import OwnerKind, OwnerName
+from gputui.model.attached.owners import KEEPERS, Keeper, OwnerKind, OwnerName
 from gputui.model.attached.target import CycleMaker, Swing
-from gputui.model.attached.tensors import Category, Keeper
+from gputui.model.attached.tensors import Category
 from gputui.model.attached.timeline import Timeline
 from gputui.model.machine.process import Workers
 from gputui.model.weight import Weight
@@ -563,7 +563,7 @@ def test_every_function_that_finds_something_is_a_rule():
         and not name.startswith("_")
         and list(function.__annotations__.values()) == ["Situation", "Finding | None"]
     }
-    assert found == {rule.kind for rule in RULES}
+    assert found | {facts.rule for facts in KEEPERS.values() if facts.title} == {rule.kind for rule in RULES}
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.kind)

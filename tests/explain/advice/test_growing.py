@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from gputui.model.attached.analysis import Finding
-from gputui.model.attached.tensors import Category, Container, Keeper
+from gputui.model.attached.owners import Keeper
+from gputui.model.attached.tensors import Category, Container
 from gputui.model.weight import Weight
 from gputui.units import MIB
 from tests.explain.moments import Tensor, moment, row, story, text_of

@@ -13,8 +13,9 @@ from gputui.explain.answer.verdict import look_holders, verdict
 from gputui.explain.owners.not_yet import not_yet_words
 from gputui.model.attached.analysis import Finding
 from gputui.model.attached.moment import TargetMoment
+from gputui.model.attached.owners import Keeper
 from gputui.model.attached.target import Disconnect, DisconnectKind, Recorder
-from gputui.model.attached.tensors import Category, Container, Keeper
+from gputui.model.attached.tensors import Category, Container
 from gputui.model.attached.timeline import Timeline
 from gputui.model.reading import Problem, ProblemKind
 from gputui.model.weight import Weight

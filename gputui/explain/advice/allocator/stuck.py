@@ -20,35 +20,12 @@ from gputui.explain.owners.names import counted, listed, name_of
 from gputui.explain.owners.not_yet import waits_for_key, what_names
 from gputui.model.attached.analysis import Blocker, Finding, SegmentRelease
 from gputui.model.attached.target import Greeting
-from gputui.model.attached.tensors import STAYING, Category
+from gputui.model.attached.tensors import CATEGORIES, Category
 from gputui.model.weight import Weight
 from gputui.units import format_bytes, format_clock
 
 SEGMENTS_SHOWN = 3
 HOLDERS_SHOWN = 3
-
-STAYS = (
-    "They live as long as the model, so the free parts of their segments can only serve requests that fit between them;"
-    " with {setting}, set before the program starts, these parts can be released. {caution}"
-)
-GO = (
-    "Gradients live until zero_grad(set_to_none=True). After it empty_cache() can return the rest of their segments,"
-    " but the next step takes it again."
-)
-DROP = "Delete them, or move what you need to host memory (.cpu()); then empty_cache() can return the rest."
-REMEDIES = {
-    **dict.fromkeys(STAYING, STAYS),
-    Category.GRADIENT: GO,
-    Category.ACTIVATION: "They are freed by their backward pass, or with the variable that keeps their graph;"
-    " then empty_cache() can return the rest.",
-    Category.KV_CACHE: "A cache lives as long as its request or the variable that keeps it; once it is deleted,"
-    " empty_cache() can return the rest.",
-    Category.OTHER: DROP,
-    Category.WORKSPACE: "A workspace lives as long as its thread and stream: there is nothing to delete.",
-    Category.UNATTRIBUTED: "No variable leads to these blocks: C++ code or a library may hold them.",
-    Category.NEWER: "These blocks are newer than the last look at the tensors; the next look may name them.",
-}
-"""What to do about a segment, by the category of its main blocker; {setting}, {caution}: `expandable`."""
 
 
 @dataclass
@@ -156,7 +133,7 @@ def split(situation: Situation) -> Finding | None:
 
 
 def _remedy(holders: list[_Holder], greeting: Greeting) -> str:
-    remedy = REMEDIES[holders[0].category] if holders else ""
+    remedy = CATEGORIES[holders[0].category].stuck if holders else ""
     return remedy.replace("{setting}", setting(greeting)).replace("{caution}", caution(greeting))
 
 

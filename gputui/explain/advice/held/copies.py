@@ -10,13 +10,11 @@ from gputui.explain.advice.situation import Situation
 from gputui.explain.advice.thresholds import KEPT_SHARE, PART_BYTES
 from gputui.explain.owners.names import family
 from gputui.model.attached.analysis import Finding
-from gputui.model.attached.owners import root_of
-from gputui.model.attached.tensors import WEIGHTS, Category, Keeper, Storage
+from gputui.model.attached.owners import Keeper, root_of
+from gputui.model.attached.tensors import OF_MODULES, OF_VARIABLES, WEIGHTS, Category, Storage
 from gputui.model.weight import Weight
 from gputui.units import format_bytes
 
-OF_MODULES = (*WEIGHTS, Category.BUFFER)
-OF_VARIABLES = (Category.OTHER, Category.ACTIVATION)
 Shapes = Counter[tuple[int, ...]]
 
 AVERAGES = "Keep the averages in host memory (.cpu()), update them there, and move them to the device only to evaluate."

@@ -12,8 +12,8 @@ from gputui.explain.memory.parts import CACHE_SINCE, TENSORS_SINCE, parts_of
 from gputui.explain.owners.names import counted, exceptions_words, family
 from gputui.model.attached.analysis import Owner
 from gputui.model.attached.moment import DeviceLayout, DeviceMoment
-from gputui.model.attached.owners import NOBODY, OwnerKind, OwnerName
-from gputui.model.attached.tensors import CATEGORIES, OF_MODELS, STAYING, Category, Container, Keeper
+from gputui.model.attached.owners import NOBODY, Keeper, OwnerKind, OwnerName
+from gputui.model.attached.tensors import CATEGORIES, COMES_AND_GOES, OF_MODELS, OF_VARIABLES, Category, Container
 from gputui.model.reading import value_of
 from gputui.units import format_bytes
 
@@ -22,21 +22,14 @@ HolderKey = tuple[str, str]
 _INDEX = re.compile(r"\[")
 _LAYER = re.compile(r"[\[.]\d+(?=[\].]|$)")
 _LAST_INDICES = re.compile(r"(\[[^\]]*\])+$")
-_NAMED_BY_OWNER = (Keeper.REDUCER, Keeper.GRADIENT_GRAPH)
 CYCLES = "reference cycles alone"
 """What waits for a garbage collection: no variable leads to it."""
 
-PLAIN = {
-    Category.ACTIVATION: "activations",
-    Category.KV_CACHE: "the KV cache",
-    Category.WORKSPACE: "workspaces of libraries",
-    Category.UNATTRIBUTED: "blocks without a known owner",
-    Category.NEWER: "tensors newer than the last look",
-}
 FIRST_TO_GO = (
-    "activation", "newer", "unattributed", "line", "other", "kv_cache", "variable", "gradient", "workspace", "keeper",
-    "container", "optimizer", *(category.value for category in reversed(STAYING)),
-)  # fmt: skip
+    *("activation", "newer", "unattributed", "line", "other", *(category.value for category in COMES_AND_GOES)),
+    *("variable", "gradient", "workspace", "keeper", "container", "optimizer"),
+    *(category.value for category in reversed(CATEGORIES)),
+)
 """Kinds of holders, those that come and go first."""
 SO_FAR = "blocks not named yet"
 SINCE_LOOK = "tensors newer than the last look"
@@ -177,12 +170,12 @@ def _holder_of(owner: Owner, containers: Mapping[str, Container]) -> tuple[Holde
     named = owner.kept_by or (NOBODY if owner.saved_by else owner.name)
     if named.kind is OwnerKind.UNNAMED and category is Category.OTHER:
         named, category = NOBODY, Category.UNATTRIBUTED
-    if named and category in (Category.ACTIVATION, Category.OTHER):
-        name = variable_of(named, containers)
-        return ("variable", name), name
     if named and category is Category.UNATTRIBUTED:
         return ("line", named), f"blocks allocated at {named}"
-    return (category.value, ""), PLAIN.get(category, category.words)
+    if named and category in OF_VARIABLES:
+        name = variable_of(named, containers)
+        return ("variable", name), name
+    return (category.value, ""), CATEGORIES[category].holder or CATEGORIES[category].plural
 
 
 def _model_of(owner: Owner, containers: Mapping[str, Container]) -> tuple[HolderKey, str]:
@@ -220,7 +213,7 @@ def _container_of_caches(owner: Owner, containers: Mapping[str, Container]) -> s
 def _keeper_of(owner: Owner) -> tuple[HolderKey, str]:
     """The same for a block that no variable of the program leads to."""
     if owner.keeper in (Keeper.NOTEBOOK_OUTPUT, Keeper.INTERPRETER_OUTPUT):
-        name = owner.name.output[0] or owner.keeper.words
+        name = owner.name.output[0] or owner.keeper.facts.words
         return ("variable", name), name
     if owner.keeper is Keeper.OPTIMIZER:
         optimizer = owner.name.state.optimizer or "an optimizer"
@@ -228,9 +221,9 @@ def _keeper_of(owner: Owner) -> tuple[HolderKey, str]:
         return ("optimizer", name), name
     if owner.keeper is Keeper.CYCLE:
         return ("keeper", owner.keeper.value), CYCLES
-    if owner.keeper in _NAMED_BY_OWNER:
+    if owner.keeper.facts.evidence:
         return (owner.keeper.value, owner.name), owner.name
-    return ("keeper", owner.keeper.value), owner.keeper.words
+    return ("keeper", owner.keeper.value), owner.keeper.facts.words
 
 
 def _describe(group: _Group, owner: Owner, size_bytes: int) -> None:
@@ -245,7 +238,7 @@ def _describe(group: _Group, owner: Owner, size_bytes: int) -> None:
         group.own_bytes += size_bytes
     if owner.keeper is Keeper.CYCLE:
         group.kept[owner.name] += size_bytes
-    elif owner.keeper not in (Keeper.NONE, Keeper.OPTIMIZER, *_NAMED_BY_OWNER):
+    elif owner.keeper not in (Keeper.NONE, Keeper.OPTIMIZER) and not owner.keeper.facts.evidence:
         group.kept[str(name.without_exception())] += size_bytes
         if name.exception:
             group.exceptions.add(name)

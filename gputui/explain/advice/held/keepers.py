@@ -12,31 +12,14 @@ from gputui.explain.advice.thresholds import PART_BYTES, TIGHT_SHARE
 from gputui.explain.memory.collection import Collection, collection_of
 from gputui.explain.owners.names import counted, exceptions_words, family, listed
 from gputui.model.attached.analysis import Blocker, Finding
-from gputui.model.attached.owners import OwnerName
+from gputui.model.attached.owners import KEEPERS, Keeper, OwnerName
 from gputui.model.attached.target import CycleMaker
-from gputui.model.attached.tensors import WEIGHTS, Keeper
+from gputui.model.attached.tensors import WEIGHTS
 from gputui.model.weight import Weight
 from gputui.units import format_bytes
 
-EXCEPTIONS = (Keeper.NOTEBOOK_EXCEPTION, Keeper.LAST_EXCEPTION, Keeper.EXCEPTION, Keeper.LOST_EXCEPTION)
-"""The cure for an earlier one of these frees what a later one keeps, too."""
 EVIDENCE = 4
 """How many of the largest tensors a finding names."""
-
-FORGET_LAST = "import sys, gc; sys.last_value = sys.last_traceback = sys.last_exc = None"
-CURES = {
-    Keeper.NOTEBOOK_EXCEPTION: "To free them, run in a cell: "
-    f"{FORGET_LAST}; get_ipython().InteractiveTB.tb = get_ipython().last_execution_result = None; gc.collect()",
-    Keeper.LAST_EXCEPTION: f"To free them: {FORGET_LAST}; gc.collect()",
-    Keeper.EXCEPTION: "Leave the except block before you try again, or delete the variable that holds the exception;"
-    " traceback.clear_frames(error.__traceback__) frees the locals and keeps the message.",
-    Keeper.LOST_EXCEPTION: "No variable leads to it, so it most likely waits for a garbage collection: import gc;"
-    " gc.collect() frees them.",
-    Keeper.INTERPRETER_OUTPUT: "Display another value, such as 0: Python keeps only the last one.",
-    Keeper.OPTIMIZER: "Create the optimizer again after the model: it still trains the old parameters instead of the"
-    " new ones.",
-}
-"""The statements for notebooks were tried in ipykernel 7 with IPython 9: each frees the memory at once."""
 
 IN_LIST = (
     "Keep str(error) instead of the exceptions in {}: each has a traceback, which keeps the local variables of every"
@@ -64,7 +47,7 @@ def kept_by_exception(situation: Situation) -> Finding | None:
     """An exception keeps the local variables of every function it came through."""
     collection = _collection(situation)
     collected = collection.addresses if collection else frozenset()
-    blockers = [blocker for blocker in _kept(situation, EXCEPTIONS) if blocker.block.address not in collected]
+    blockers = [blocker for blocker in _kept(situation, "kept_by_exception") if blocker.block.address not in collected]
     if not blockers:
         return None
     locals_ = [blocker.owner.name for blocker in blockers if blocker.owner.name.place]
@@ -77,7 +60,7 @@ def kept_by_exception(situation: Situation) -> Finding | None:
     return _finding(
         f"{keeps if exceptions else 'An exception keeps'} the locals of {listed(functions) or 'functions'}:",
         blockers,
-        _forget_exception(min((blocker.owner.keeper for blocker in blockers), key=EXCEPTIONS.index), locals_),
+        _forget_exception(min((blocker.owner.keeper for blocker in blockers), key=list(KEEPERS).index), locals_),
         Weight.PROBLEM if is_missed else Weight.ADVICE,
     )
 
@@ -91,7 +74,7 @@ def _forget_exception(keeper: Keeper, locals_: Sequence[OwnerName]) -> str:
         return IN_LIST.format(of_list)
     name = holders.pop() if len(holders) == 1 else ""
     if keeper is not Keeper.EXCEPTION or not _VARIABLE.fullmatch(name):
-        return CURES[keeper]
+        return keeper.facts.cure
     return (
         f"Delete {name} (del {name}) and keep str({name}), or leave the except block before you try again;"
         f" traceback.clear_frames({name}.__traceback__) frees the locals and keeps the message."
@@ -100,13 +83,13 @@ def _forget_exception(keeper: Keeper, locals_: Sequence[OwnerName]) -> str:
 
 def kept_by_output(situation: Situation) -> Finding | None:
     """A notebook, or Python's prompt, keeps the values that it has displayed."""
-    blockers = _kept(situation, (Keeper.NOTEBOOK_OUTPUT, Keeper.INTERPRETER_OUTPUT))
+    blockers = _kept(situation, "kept_by_output")
     if not blockers:
         return None
     outputs = dict(blocker.owner.name.output for blocker in blockers)
     outputs.pop("", None)
-    cure = CURES.get(blockers[0].owner.keeper)
-    if cure is None:
+    cure = blockers[0].owner.keeper.facts.cure
+    if not cure:
         displayed = next(((name, cell) for name, cell in outputs.items() if cell), None)
         first = f"%xdel _{displayed[1]} frees {displayed[0]}. " if displayed else ""
         cure = f"{first}To free all outputs: {FORGET_OUTPUTS}. A cell that ends with ; keeps no output."
@@ -115,7 +98,7 @@ def kept_by_output(situation: Situation) -> Finding | None:
 
 def kept_by_optimizer(situation: Situation) -> Finding | None:
     """A model was created again, and the optimizer keeps the parameters of the old one."""
-    layout, blockers = situation.device.layout, _kept(situation, (Keeper.OPTIMIZER,))
+    layout, blockers = situation.device.layout, _kept(situation, "kept_by_optimizer")
     if layout is None or not blockers:
         return None
     new = {
@@ -128,13 +111,13 @@ def kept_by_optimizer(situation: Situation) -> Finding | None:
         return None  # parameters of modules that were not found
     names = dict.fromkeys(owner.name.state.optimizer or owner.name for owner in old)
     title = f"{listed(names)} {'keeps' if len(names) == 1 else 'keep'} the parameters of a model that was replaced:"
-    return _finding(title, blockers, CURES[Keeper.OPTIMIZER])
+    return _finding(title, blockers, Keeper.OPTIMIZER.facts.cure)
 
 
 def kept_by_cycle(situation: Situation) -> Finding | None:
     """Objects that refer to each other, and to which nothing else refers, wait for Python's garbage collector."""
     collection = _collection(situation)
-    blockers = _kept(situation, (Keeper.CYCLE,)) if collection is None else _at(situation, collection.addresses)
+    blockers = _kept(situation, "kept_by_cycle") if collection is None else _at(situation, collection.addresses)
     if not blockers:
         return None
     if collection is None:
@@ -152,40 +135,22 @@ def kept_by_cycle(situation: Situation) -> Finding | None:
     return replace(finding, title=title, evidence=evidence, bytes=collection.freed_bytes)
 
 
-def kept_by_gradient_graph(situation: Situation) -> Finding | None:
-    """`backward(create_graph=True)` leaves models that their own gradients keep."""
-    blockers = _kept(situation, (Keeper.GRADIENT_GRAPH,))
-    if not blockers:
-        return None
-    inventory = situation.moment.inventory
-    calls = inventory.creates_graph if inventory else ()
-    lines = f" ({calls[0]})" if len(calls) == 1 else ""
-    finding = _finding(
-        f"backward(create_graph=True){lines} keeps models that are gone:",
-        blockers,
-        "Set the .grad of its parameters to None before you let a model go, or use torch.autograd.grad(loss,"
-        " parameters, create_graph=True), which stores nothing in .grad.",
-        Weight.PROBLEM,
-    )
-    evidence = "A parameter and the graph of its gradient refer to each other in C++: gc.collect() does not free them."
-    return replace(finding, evidence=(evidence,))
+def told(keeper: Keeper) -> Callable[[Situation], Finding | None]:
+    """The rule for a keeper with a title: what it keeps, and the sentence that frees it."""
+    facts = keeper.facts
 
+    def find(situation: Situation) -> Finding | None:
+        blockers = _kept(situation, facts.rule)
+        if not blockers:
+            return None
+        calls = situation.moment.inventory.creates_graph if situation.moment.inventory else ()
+        title = facts.title.format(name=blockers[0].owner.name, line=f" ({calls[0]})" if len(calls) == 1 else "")
+        cure = facts.cure.format(bytes=format_bytes(_bytes(blockers)))
+        finding = _finding(title, blockers, cure, Weight.PROBLEM if facts.is_mistake else Weight.ADVICE)
+        return replace(finding, evidence=(facts.evidence,)) if facts.evidence else finding
 
-def gradient_buckets(situation: Situation) -> Finding | None:
-    """DistributedDataParallel copies the gradients into buckets of its own, which take as much again."""
-    blockers = _kept(situation, (Keeper.REDUCER,))
-    if not blockers:
-        return None
-    name = blockers[0].owner.name
-    finding = _finding(
-        f"DistributedDataParallel keeps {name}:",
-        blockers,
-        "Pass gradient_as_bucket_view=True to DistributedDataParallel: the gradients are then views of the buckets,"
-        f" which saves up to {format_bytes(_bytes(blockers))}.",
-    )
-    return replace(
-        finding, evidence=("Gradients are copied there to be reduced, as large as the gradients themselves.",)
-    )
+    find.__name__ = facts.rule
+    return find
 
 
 def _break_cycle(maker: CycleMaker, function: str) -> str:
@@ -194,8 +159,9 @@ def _break_cycle(maker: CycleMaker, function: str) -> str:
     return f"The action x runs gc.collect() now. So that it is not needed, {cure}."
 
 
-def _kept(situation: Situation, keepers: Sequence[Keeper]) -> list[Blocker]:
-    """The blocks that these keep alive, the largest first; [] if they are too few to matter."""
+def _kept(situation: Situation, rule: str) -> list[Blocker]:
+    """The blocks that keepers of this rule keep alive, the largest first; [] if they are too few to matter."""
+    keepers = [keeper for keeper in KEEPERS if keeper.facts.rule == rule]
     return _largest_first(situation, lambda blocker: blocker.owner.keeper in keepers)
 
 

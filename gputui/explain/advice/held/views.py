@@ -9,12 +9,10 @@ from gputui.explain.advice.situation import Situation
 from gputui.explain.advice.thresholds import KEPT_SHARE, PART_BYTES
 from gputui.explain.owners.names import counted, singular
 from gputui.model.attached.analysis import Finding
-from gputui.model.attached.tensors import Category, Keeper, Storage
+from gputui.model.attached.owners import Keeper
+from gputui.model.attached.tensors import COMES_AND_GOES, Category, Storage
 from gputui.model.weight import Weight
 from gputui.units import format_bytes
-
-OF_VARIABLES = frozenset({Category.ACTIVATION, Category.KV_CACHE, Category.OTHER})
-"""Parameters and their kind may be views of one flat tensor on purpose."""
 
 
 def small_views(situation: Situation) -> Finding | None:
@@ -29,7 +27,7 @@ def small_views(situation: Situation) -> Finding | None:
     by_name = {container.name: container for container in situation.moment.containers}
     variables: dict[str, list[Storage]] = defaultdict(list)
     for storage in layout.storages:
-        is_of_variable = storage.category in OF_VARIABLES and storage.keeper is Keeper.NONE and not storage.saved_by
+        is_of_variable = storage.category in COMES_AND_GOES and storage.keeper is Keeper.NONE and not storage.saved_by
         if storage.views and storage.owner and is_of_variable:
             name = variable_of(storage.owner, by_name)
             if layout.is_searched or name in by_name:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from gputui.explain.advice.leaks.thresholds import GROWTH_BYTES, NODE_BYTES
 from gputui.explain.advice.situation import Seen, category_bytes
 from gputui.explain.owners.names import singular
-from gputui.model.attached.owners import OwnerName
-from gputui.model.attached.tensors import HOST, NAMELESS, Container, Inventory, Keeper, Storage
+from gputui.model.attached.owners import Keeper, OwnerName
+from gputui.model.attached.tensors import HOST, NAMELESS, Container, Inventory, Storage
 from gputui.protocol.owners import BELOW
 
 _AMOUNTS = ("own_bytes", "graph_bytes", "host_own_bytes", "host_graph_bytes", "node_bytes", "hidden_bytes")

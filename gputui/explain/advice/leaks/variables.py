@@ -31,14 +31,8 @@ from gputui.explain.advice.leaks.thresholds import (
     STILL_RISES_SHARE,
 )
 from gputui.explain.advice.situation import Seen
-from gputui.model.attached.owners import NOBODY
-from gputui.model.attached.tensors import (
-    COMES_AND_GOES,
-    Category,
-    Container,
-    Keeper,
-    Storage,
-)
+from gputui.model.attached.owners import NOBODY, Keeper
+from gputui.model.attached.tensors import OF_VARIABLES, Container, Storage
 from gputui.protocol.owners import BELOW
 
 
@@ -273,7 +267,7 @@ def _by_variable(storages: Iterable[Storage], device: int) -> dict[str, list[Sto
     """Those of single variables that can grow, by the name without its place."""
     by_variable: dict[str, list[Storage]] = defaultdict(list)
     for storage in storages:
-        if storage.device != device or storage.category not in COMES_AND_GOES - {Category.KV_CACHE}:
+        if storage.device != device or storage.category not in OF_VARIABLES:
             continue
         if storage.keeper is not Keeper.NONE:
             continue

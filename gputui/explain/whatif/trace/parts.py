@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from gputui.explain.step.kinds import KIND_OF
 from gputui.explain.step.kinds import Kind as Purpose
 from gputui.explain.step.phases import TORCH, Phase
 from gputui.explain.step.step import Step
@@ -73,13 +74,7 @@ class Parts:
 
 _PHASES = {"forward": Phase.FORWARD, "backward": Phase.BACKWARD, "optimizer": Phase.OPTIMIZER}
 _MADE_BY_LAYERS = (Purpose.ACTIVATION, Purpose.TEMPORARY, Purpose.OTHER)
-_PURPOSES = {
-    "parameter": Purpose.PARAMETER,
-    "buffer": Purpose.BUFFER,
-    "gradient": Purpose.GRADIENT,
-    "optimizer_state": Purpose.OPTIMIZER_STATE,
-    "activation": Purpose.ACTIVATION,
-}
+_PURPOSES = {category.value: purpose for category, purpose in KIND_OF.items()}
 
 
 def parts_ahead(rehearsal: Rehearsal, operations: Operations) -> Parts | None:

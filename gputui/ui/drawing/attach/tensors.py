@@ -165,8 +165,8 @@ def _of_block(block: LiveBlock) -> tuple[str, str]:
         facts.append(f"saved for backward by {owner.saved_by}")
     if owner.module:
         facts.append(f"in {owner.module}")
-    if owner.keeper.words or owner.kept_by:
-        facts.insert(1, f"kept by {owner.kept_by or owner.keeper.words}")
+    if owner.keeper.facts.words or owner.kept_by:
+        facts.insert(1, f"kept by {owner.kept_by or owner.keeper.facts.words}")
     name = owner.name or "a block without a known owner"
     return f"{name}  ({owner.category.words})", ", ".join(facts)
 

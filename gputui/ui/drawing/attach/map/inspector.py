@@ -83,7 +83,7 @@ def _tensor_facts(blocker: Blocker | None) -> list[tuple[str, str]]:
         ("tensor", " ".join(filter(None, (owner.type, shape, owner.dtype)))),
         ("saved by", owner.saved_by),
         ("module", owner.module),
-        ("kept by", owner.keeper.words),
+        ("kept by", owner.keeper.facts.words),
     ]
 
 
