@@ -149,8 +149,8 @@ def add_graphs(
 ) -> list[dict[str, Any]]:
     """The containers that hold tensors, with how many of their elements were read and how many of these keep a graph.
 
-    `nodes`: how many graph nodes were visited from a tensor, by its owner. `sizes`, from look to look: how many nodes
-    how many graphs had, by the id and the name of the container. Runs in the probe's thread, after the look, on names.
+    `nodes`: how many graph nodes were visited from a tensor, by its owner. `sizes` keeps (operations, graphs) from look
+    to look, by the id and the name of the container. Runs in the probe's thread, after the look, on names alone.
     """
     counts = _count_elements(described, roots, nodes)
     with_tensors = []
@@ -195,7 +195,7 @@ def _count_elements(
 def _size_of_graphs(
     container: dict[str, Any], elements: _Elements, sizes: dict[tuple[int, str], tuple[int, int]]
 ) -> tuple[int, int]:
-    """How many operations how many of its graphs have, as this look has counted, or else an earlier one."""
+    """The operations counted in some of its graphs, and the number of these: of this look, or of an earlier one."""
     if len(sizes) > SIZES_AT_MOST:
         sizes.clear()
     key = container["ident"], container["name"]

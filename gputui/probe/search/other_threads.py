@@ -16,7 +16,7 @@ from gputui.protocol.owners import Owner
 
 THREADS_AT_ONCE = 8
 DUE_SHARE = 0.5
-"""The share of the time for threads that led to nothing before. They come first: the others' tensors keep names."""
+"""The share of the time for threads that led to nothing before. They come first: other threads' tensors keep names."""
 REST = 8
 """For how many searches a thread that led to nothing is passed over."""
 OWNERS_AT_MOST = 64

@@ -19,7 +19,7 @@ from gputui.probe.search.search import VariableSearch
 MODULES_AT_ONCE = 32
 """How many modules a look searches beside those in which earlier looks found tensors."""
 OTHERS_EVERY = 4
-"""Every so many looks search any of the others; so does the look after another module was imported."""
+"""One in so many looks searches any of the others, and so does the look after another module was imported."""
 VARIABLES_PER_STEP = 16
 
 _STANDARD_LIBRARY = sysconfig.get_path("stdlib")

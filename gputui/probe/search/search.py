@@ -247,7 +247,7 @@ class VariableSearch:
                 yield self._inside(named, kind, size, meter, trail), place
 
     def _leads_deeper(self, value: AnyObject, size: int, holder: int, trail: Trail, beyond: int) -> bool:
-        """Whether to search a value beyond the last level: containers for a few levels, in a tree or chain at all.
+        """Whether to search a value beyond the last level: containers a few levels, in a tree or chain always.
 
         Objects that may be part of a tree or chain are noted.
         """
