@@ -91,7 +91,7 @@ class RememberedReading:
     def _split(
         self, keeper: RememberedContainer, value: AnyObject, kind: int
     ) -> tuple[list[tuple[NamedValue, AnyObject]], list[NamedValue]]:
-        """The long containers of tensors in a short one, each with its holder, and the rest; or nothing, if too many."""
+        """The long containers of tensors in a short one, each with its holder, and the rest; nothing if too many."""
         long: list[tuple[NamedValue, AnyObject]] = []
         others: list[NamedValue] = []
         level, looked_through = [(keeper.named, value, kind)], 0

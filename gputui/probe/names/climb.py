@@ -141,8 +141,8 @@ class Climb:
     def advance(self, torch: Torch, known: Callable[[], Mapping[int, NamedValue]]) -> list[Path]:
         """Go up one level, or find tensors to begin with; returns the ways down once an object has a name.
 
-        `known` returns the values that have names, by id. It is called after the search for referrers, as what it makes
-        would be among these.
+        `known` returns the values that have names, by id. It is called after the search for referrers, as the
+        dictionaries that it makes would be among these.
         """
         if not self._samples:
             self._begin(torch)

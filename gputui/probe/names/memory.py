@@ -71,7 +71,7 @@ class Memory:
         self._of_exceptions: list[dict[str, Any]] = []
         """The storages that an exception keeps, or kept in an earlier look."""
         self.graph_sizes: dict[tuple[int, str], tuple[int, int]] = {}
-        """(operations, graphs): of graphs that a container keeps, by its id and name; see `containers.add_graphs`."""
+        """(operations, graphs) of graphs that a container keeps, by its id and name: see `containers.add_graphs`."""
         self.calls: dict[str, list[str]] = {}
         """The lines of the program that make certain calls, by the fields of `inventory.lines.CALLS`."""
         self.requested_bytes = 0
