@@ -75,7 +75,7 @@ class RememberedReading:
         return bool(found.tensors) and found.is_whole
 
     def _begin_parts(self, keeper: RememberedContainer, value: AnyObject, kind: int, meter: Meter) -> bool:
-        """Leave the long containers in a short one to `record`, and search what is beside them; False without any."""
+        """Leave the long containers in a short one to `record`, and search the rest; False if it has no long ones."""
         long, others = self._split(keeper, value, kind)
         tensors = keeper.tensors.with_parts((handle_of(part.value), part.name) for part, _ in long)
         if not long:

@@ -32,7 +32,7 @@ class ProgramModules:
         self._own: list[str] = []
         """The names of the program's own modules."""
         self._packages: set[str] = set()
-        """The names of the installed modules."""
+        """The names of installed modules that were seen on a stack."""
         self._with_tensors: set[str] = set()
         self._imported = 0
         self._start = 0

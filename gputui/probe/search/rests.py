@@ -200,7 +200,7 @@ class Trees:
 
     def __init__(self) -> None:
         self.found: dict[tuple[str, Where], Linked] = {}
-        """By the names and places of the variables that lead to their first objects."""
+        """By the name and place of the first object of each."""
         self._far: list[tuple[Any, int]] = []
         """Objects farther from a variable than a search goes, with the places of their holders on the trail."""
         self._with_tensors: set[int] = set()
