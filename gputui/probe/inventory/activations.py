@@ -1,11 +1,11 @@
-"""Whose an activation is: the module in whose forward its node was made, and the variable whose graph keeps it.
+"""To whom an activation belongs: the module in whose forward its node was made, and the variable whose graph keeps it.
 
 A node that uses a parameter belongs to the module of that parameter. Any other node lies between a producer and a
-consumer that have some: it belongs to the deepest module that both are in. Where that is the whole model, or neither
-of their modules, the operation follows its producer (a dropout after the last layer of a block).
+consumer, the nearest nodes with parameters: it belongs to the deepest module that both are in. If that is the whole
+model, or neither of their modules, the node follows its producer (a dropout after the last layer of a block).
 
 A tensor is kept by the first variable whose tensor leads to the node that has saved it. A look visits each node once,
-from whichever tensor comes first, which can be a result without a variable: so the ways are followed here.
+from whichever tensor comes first, maybe a result without a variable: so the edges are followed once more here.
 
 Works on the ids of nodes and the names of modules alone, in the probe's thread, after the look.
 """
@@ -20,7 +20,7 @@ from gputui.probe.tensors.autograd import Inputs
 from gputui.protocol.owners import Owner
 
 WEIGHT_STEPS = 4
-"""A weight can reach its operation through a cast and views of it."""
+"""Through how many casts and views a weight may reach its operation."""
 FARTHEST_STEPS = 64
 VISITS_AT_MOST = 2000
 """How many nodes are visited in the search for a producer or a consumer."""
@@ -47,7 +47,7 @@ class _Layers:
         self._embeddings: set[int] = graph["embeddings"]
         self._views: set[int] = graph["views"]
         self._first_outputs: dict[int, int] = {}
-        """The node that has an input from each node, or the first of them: most have one."""
+        """For each node, the first node that has an input from it: most have only this one."""
         self._more_outputs: dict[int, list[int]] = {}
         for node in inputs:
             for source in inputs.of(node):
@@ -72,7 +72,7 @@ class _Layers:
     def _by_weight(self, node: int, source: int) -> str | None:
         for _ in range(WEIGHT_STEPS):
             modules = self._parameters.get(source)
-            if modules:  # those of a tied weight: the embedding is the first to have it
+            if modules:  # several own a tied weight: the embedding is the first
                 return modules[0] if node in self._embeddings else modules[-1]
             sources = self._inputs.of(source) if source in self._views else []
             if not sources:
@@ -91,7 +91,7 @@ class _Layers:
         return both if both == before or (both == after and "." in both) else before
 
     def _siblings(self, node: int) -> list[int]:
-        """The other nodes with the same inputs: of a checkpoint, whose inputs are saved apart, the layer itself."""
+        """The other nodes with the same inputs: for a checkpoint, which saves its inputs in a node apart, the layer."""
         return [other for source in self._inputs.of(node) for other in self._outputs(source) if other != node]
 
     def _outputs(self, node: int) -> list[int]:
@@ -99,7 +99,7 @@ class _Layers:
         return [] if first is None else [first, *self._more_outputs.get(node, ())]
 
     def _common_module(self, level: list[int], neighbours: Callable[[int], list[int]]) -> str | None:
-        """The deepest module around the nearest nodes with parameters, from these nodes on in one direction."""
+        """The deepest module around the nearest nodes with parameters, on the way from these nodes in one direction."""
         return _common([_parent(name) for name in self._nearest(level, neighbours)])
 
     def _nearest(self, level: list[int], neighbours: Callable[[int], list[int]]) -> list[str]:
@@ -138,9 +138,9 @@ _NODES_IN_TURN = 2000
 def assign_keepers(
     storages: Mapping[int, dict[str, Any]], graph: Mapping[str, Any], inputs: Inputs
 ) -> dict[Owner, int]:
-    """Set `kept_by` of each storage that only a graph keeps; returns the number of operations by owner.
+    """Set `kept_by` of each storage that only a graph keeps; returns the number of operations in each owner's graph.
 
-    `storages` are by address, `inputs` are the graph's. Variables whose graph was not visited as a whole have none.
+    `storages` are by address, `inputs` are the graph's. There is no number for a graph that was not visited as a whole.
     """
     keepers: dict[int, Owner] = {}
     operations: dict[Owner, int] = {}

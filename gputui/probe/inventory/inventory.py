@@ -33,9 +33,8 @@ def take_inventory(
 
     `method` is "walk" (variables, modules, optimizers, the autograd graph, young objects: milliseconds) or "scan" (all
     Python objects: a tenth of a second in a large program). What `meter` does not allow is left out: then `is_complete`
-    is false, and the next inventory with the same `memory` goes on from there.
-    `threads` are those of this moment, if they were read before. Call it in the main thread, as a pending call, or in
-    another thread while that waits.
+    is false, and the next inventory with the same `memory` goes on from there. `threads` are those of this moment, if
+    they were already read. Call it in the main thread, as a pending call, or in another thread while that one waits.
     """
     if not all(hasattr(torch, name) for name in NEEDED):
         fields = {"storages": [], "how": method, "problems": [NOT_READY], "is_complete": True, "known_sizes": []}

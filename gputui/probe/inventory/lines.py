@@ -1,6 +1,6 @@
-"""The lines of the program behind what a look has found: who assigns a variable with a graph, who makes certain calls.
+"""The lines of the program that assign a variable with a graph, and those that make certain calls.
 
-What to read is collected in the stop; the bytecode is read in the probe's thread, after the look.
+The stop collects which functions to read; their bytecode is read in the probe's thread, after the look.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ GLOBALS_AT_MOST = 8
 ATTRIBUTES_AT_MOST = 32
 _ENDS_OF_KEYS = ("']", '"]')
 PLACES_AT_MOST = 2
-"""Of the assignments of one attribute in several functions."""
+"""How many of the functions that assign one attribute are named."""
 CODES_AT_MOST = 16
 CALLERS_AT_MOST = 16
 ELEMENTS_PER_STEP = 16
-"""So many variables of a module that are passed over cost as much as one step of a look."""
+"""How many variables of a module count as one step of the meter where they are only passed over."""
 
 
 class Local(NamedTuple):
@@ -59,9 +59,9 @@ class Local(NamedTuple):
 
 
 class Global(NamedTuple):
-    """One that is a global variable: with the code of its module that mentions it.
+    """An owner that is a global variable, and the code of its module that mentions it.
 
-    In a notebook: the source of the cells, the newest first, each with its name.
+    `cells`, in a notebook: the name and the source of each cell, the newest first.
     """
 
     owner: Owner
@@ -76,7 +76,7 @@ class Global(NamedTuple):
 
 
 class Attribute(NamedTuple):
-    """One that is an attribute of an object, its name, and the code of the program that mentions it."""
+    """An owner that is an attribute of an object, its name, and the code of the program that mentions it."""
 
     owner: Owner
     name: str
@@ -90,7 +90,7 @@ class Attribute(NamedTuple):
 
 
 class Element(NamedTuple):
-    """One in a dictionary, such as a sum by its name, the variable, and the code that mentions it."""
+    """An owner in a dictionary, such as a running sum, the dictionary's variable, and the code that mentions this."""
 
     owner: Owner
     name: str
@@ -102,9 +102,9 @@ class Element(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What to read: where the variables are assigned that keep a graph, and who makes the calls of each field.
+    """The code to read after the look: for variables that keep a graph, and for each field of `CALLS`.
 
-    `callers` is None in looks that do not search for them.
+    `callers` is None in looks that do not search for such calls.
     """
 
     variables: list[Local | Global | Attribute | Element]
@@ -121,7 +121,7 @@ def wanted(
     *,
     are_callers_due: bool,
 ) -> Wanted:
-    """To be called in the stop; `meter` bounds the search in modules with many variables."""
+    """Collect, in the stop, what to read; `meter` bounds the search in modules with many variables."""
     plain_names = [tensor for tensor in tensors if not tensor.keeper and "[" not in tensor.name]
     with_graph = [tensor for tensor in plain_names if tensor.name.isidentifier() and has_graph(tensor.value)]
     attributes = [tensor for tensor in plain_names if "." in tensor.name][:ATTRIBUTES_AT_MOST]
@@ -149,7 +149,7 @@ def wanted(
 
 
 def _assigning(tensor: NamedValue, namespaces: list[Namespace], meter: Meter) -> list[CodeType]:
-    """The code of a module, if it runs, and its functions, where they mention the variable."""
+    """The code of the variable's module, if it runs, and of the module's functions that mention the variable."""
     owned = (space.variables for space in namespaces if not space.is_function)
     module = next((variables for variables in owned if variables.get(tensor.name) is tensor.value), None)
     if module is None or not meter.spend(len(module) // ELEMENTS_PER_STEP):
@@ -163,7 +163,7 @@ def _assigning(tensor: NamedValue, namespaces: list[Namespace], meter: Meter) ->
 def _mentioning(
     namespaces: list[Namespace], word: str, meter: Meter, is_in: Callable[[CodeType, str], bool]
 ) -> Iterator[CodeType]:
-    """The functions that mention it, some twice; modules too large for the time that is left are passed over."""
+    """The functions in which `is_in` finds the word, some twice; modules too large for the time left are left out."""
     for space in namespaces:
         if len(space.variables) > meter.affordable_steps():
             continue
@@ -178,7 +178,7 @@ def _mentioning(
 
 
 def name_assignments(storages: list[dict[str, Any]], wanted: Wanted) -> None:
-    """Have the owners' names say where a variable is assigned, not where its function is now."""
+    """Let owners say where a variable is assigned, instead of the line at which its function is now."""
     placed = {}
     for variable in wanted.variables:
         lines = variable.lines(wanted.files)
@@ -190,7 +190,7 @@ def name_assignments(storages: list[dict[str, Any]], wanted: Wanted) -> None:
 
 
 def lines_of_calls(wanted: Wanted) -> dict[str, list[str]]:
-    """Where the calls of each field are: "train.py:31 in step"; nothing if this look has not searched for them."""
+    """Where the calls of each field are: "train.py:31 in step"; {} if this look has not searched for calls."""
     found = {}
     for field, codes in (wanted.callers or {}).items():
         callers = (lines_that_call(code, CALLS[field], wanted.files) for code in codes)

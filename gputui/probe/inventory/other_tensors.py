@@ -1,4 +1,4 @@
-"""Tensors that belong to no model and no graph: those of variables, and those that only Python's objects lead to."""
+"""Tensors that belong to no model and no graph: those of variables, and those found only among Python's objects."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from gputui.protocol.owners import RESULT, UNNAMED
 
 ACTIVATION, OTHER = "activation", "other"
 STATE_OF_PARAMETER = "state[Parameter]"
-"""In the names of what optimizers of other libraries, such as fastai's, keep for each parameter."""
+"""Part of the names of what optimizers of other libraries, such as fastai's, keep for each parameter."""
 RECOGNISED_PER_STEP = 8
-"""So many tensors whose storages have an owner are passed over in the time of one step."""
+"""How many tensors whose storages have an owner are passed over in one step of the meter."""
 AT_ONCE = 64
 """How many tensors of variables are recorded between two questions whether there is time left."""
 RECORDED_PER_STEP = 2
-"""So many of those that need no gradient are recorded in the time of one step."""
+"""How many tensors that need no gradient are recorded in one step of the meter."""
 
 
 class OtherTensors:
-    """Records them in the ledger, after the tensors of models and of the graph."""
+    """Records these tensors in the ledger, after those of models and of the graph."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class OtherTensors:
         return self._meter.is_over
 
     def record_variables(self, what: str, tensors: list[NamedValue]) -> None:
-        """Record the tensors of variables, those that something else keeps alive last; `what`: see `Turns`."""
+        """Record the tensors of variables, then those that only a keeper has; `what`: see `Turns`."""
         for named in _of_caches(tensors):
             if not self._gradients.requires_grad(named.value):
                 with self._ledger.kept_by(named.keeper):
@@ -71,21 +71,21 @@ class OtherTensors:
                     self._record_variable(named)
 
     def record_leaves(self) -> None:
-        """Parameters that only the graph leads to, because nothing that was searched holds their modules."""
+        """Record parameters to which only the graph leads, because nothing that was searched holds their modules."""
         for leaf in self._saved.leaves:
             if not self._meter.spend():
                 return
             is_parameter = issubclass(type(leaf), self._parameter)
             entry = self._ledger.entry_of(leaf) if is_parameter else None
-            if entry is not None and entry["address"] in self._saved.unnamed:  # by the operation that has saved it
+            if entry is not None and entry["address"] in self._saved.unnamed:  # named by its operation
                 self._saved.unnamed.discard(entry["address"])
                 self._ledger.drop(entry)
             self._record_unnamed(leaf, PARAMETER if is_parameter else ACTIVATION)
 
     def record_objects(self, tensors: list[Tensor]) -> None:
-        """Those on an interpreter's stack, and those that no variable leads to.
+        """Record tensors found only among Python's objects: on the interpreter's stack, or led to by no variable.
 
-        Where not all variables and graphs were read, a tensor of earlier looks keeps its name, which is added later.
+        If not all variables and graphs were read, a tensor of earlier looks is left out: `Memory` adds it by its name.
         """
         if not self._meter.spend(1 + len(tensors) // RECOGNISED_PER_STEP):
             return
@@ -135,12 +135,12 @@ class OtherTensors:
         return self._ledger.category_before(tensor) not in STAYING
 
     def _without_known(self, tensors: list[NamedValue]) -> list[NamedValue]:
-        """Those of which something is left to record: no parameters, whose gradients have owners as well."""
+        """These tensors without the parameters of models, which are recorded with their gradients."""
         is_parameter = map(self._model_states.is_named, map(id, [named.value for named in tensors]))
         return list(compress(tensors, map(not_, is_parameter)))
 
     def _record_variable(self, named: NamedValue) -> None:
-        """Record a tensor of a variable: data of which a graph has saved a part, as of a batch, is no activation."""
+        """Record a tensor of a variable: it is no activation if a graph has saved only a part of it, as of a batch."""
         category = self._category(named.value, named.name)
         entry = self._ledger.record(named.value, category, named.owner)
         if entry is not None and entry["address"] in self._saved.unnamed:
@@ -168,5 +168,5 @@ class OtherTensors:
 
 
 def _of_caches(tensors: list[NamedValue]) -> list[NamedValue]:
-    """Those whose names are of caches of keys and values."""
+    """The tensors whose names are of caches of keys and values."""
     return [tensors[number] for number in of_caches([named.name for named in tensors])]

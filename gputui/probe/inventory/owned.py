@@ -1,6 +1,6 @@
-"""What models and optimizers own, recorded a part after the other: the next look goes on where one had no more time.
+"""Records what models and optimizers own, part by part: the next look goes on where this one had no more time.
 
-What is new and the gradients come first: the rest stays where it is, and keeps the name that an earlier look has found.
+New parameters and the gradients come first. The rest stays where it is, and keeps the name from an earlier look.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from gputui.probe.tensors.optimizer_states import OptimizerStates
 from gputui.probe.tensors.storages import Ledger
 
 SHARES, SHARES_OF_KNOWN = (0.5, 1.0), (0.8, 0.3)
-"""How much of the time gradients may take, and how much of the rest what stays where it is. The second pair holds once
-all that stays has a name."""
+"""Which share of the time gradients may take, and which share of the rest what stays where it is. `SHARES_OF_KNOWN`
+holds once all that stays has a name."""
 NAMES_SHARE = 0.7
-"""Of the time for what stays: the rest is for other attributes of modules, which seldom lead to memory."""
+"""The share of that time for names: the rest is for other attributes of modules, which seldom lead to memory."""
 
 
 class OwnedReading:
@@ -73,7 +73,7 @@ class OwnedReading:
             self._record_in_turn("attributes", self._searches_of_attributes(live))
 
     def _parts_of_kept(self, kept: dict[int, tuple[NamedValue, KnownModule]]) -> list[Record]:
-        """What records the modules that only a keeper leads to."""
+        """The parts that record modules to which only a keeper leads."""
         parts: list[Record] = []
         for root, tree in groupby(kept.values(), key=itemgetter(0)):
             with self._ledger.kept_by(root.keeper, root.where):
@@ -84,9 +84,9 @@ class OwnedReading:
         return parts
 
     def _searches_of_attributes(self, modules: list[KnownModule], root: NamedValue | None = None) -> list[Record]:
-        """Each searches what some of these modules have beside parameters, buffers and other modules.
+        """Each part searches attributes of some of these modules, but for parameters, buffers and other modules.
 
-        Those that led to nothing are passed over for some looks.
+        Modules whose attributes led to nothing are passed over for some looks.
         """
         number = self._memory.search.number
         due = modules if self._search.is_thorough else [known for known in modules if known.rests_until <= number]
@@ -102,7 +102,7 @@ class OwnedReading:
                 known.rests_until = self._memory.search.rests_until(module)
 
     def _record_in_turn(self, what: str, parts: list[Record]) -> int:
-        """Record these parts as far as there is time; returns how many."""
+        """Record these parts as far as there is time; returns how many were recorded."""
         number = 0
         for (record,) in self._memory.turns.in_turn(what, parts, self._meter):
             record()

@@ -1,6 +1,6 @@
-"""The remembered containers in one inventory: what is known of them, and what is read on.
+"""Reads the remembered containers in one inventory: first their new elements, then on from where the last look stopped.
 
-A dictionary of lists grows in its lists: the long containers in a short one are read each by itself.
+A dictionary of lists grows in its lists: each long container in a short one is read by itself.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from gputui.protocol.owners import BELOW, Owner, owner_of
 
 CONTAINERS = frozenset({SEQUENCE, MAPPING})
 LOOKED_THROUGH_AT_MOST = 256
-"""So many objects are looked through for long containers in a short one."""
+"""How many objects are looked through for long containers in a short one."""
 
 
 class RememberedReading:
@@ -44,20 +44,20 @@ class RememberedReading:
         self._keepers: list[RememberedContainer] = []
         self._linked: list[LinkedTensors] = []
         self._searched: set[int] = set()
-        """The ids of the containers that are searched like any other."""
+        """The ids of the remembered containers that are searched like any other."""
 
     @property
     def known(self) -> list[ContainerTensors | LinkedTensors]:
-        """What looks have found in them, and in the trees and chains that this look has come to."""
+        """What looks have found in these containers, and in the trees and chains that this look has come to."""
         return [*(keeper.tensors for keeper in self._keepers), *self._linked]
 
     @property
     def idents(self) -> set[int]:
-        """The ids of the containers, of which this look may have read nothing new."""
+        """The ids of the remembered containers: this look may have read nothing in them."""
         return self._searched.union(id(keeper.named.value) for keeper in self._keepers)
 
     def begin(self, keeper: RememberedContainer, meter: Meter) -> None:
-        """Leave a container to `record` if its elements or theirs are tensors; otherwise search it now."""
+        """Leave a container to `record` if its elements are tensors or records of them; otherwise search it now."""
         named, (value, kind) = keeper.named, self._content(keeper.named.value)
         if kind in CONTAINERS and not keeper.tensors.is_deep and self._begin_parts(keeper, value, kind, meter):
             return
@@ -70,13 +70,13 @@ class RememberedReading:
         self._keepers.append(keeper)
 
     def _is_shallow(self, keeper: RememberedContainer, value: AnyObject, kind: int) -> bool:
-        """Whether records are read as far as the elements at its ends lead to tensors."""
+        """Whether the elements at both ends lead to tensors, and no farther than records are read."""
         found = self._records.at_the_ends(value, kind, keeper.named.name)
         keeper.tensors.is_deep = not found.is_whole
         return bool(found.tensors) and found.is_whole
 
     def _begin_parts(self, keeper: RememberedContainer, value: AnyObject, kind: int, meter: Meter) -> bool:
-        """Leave the long containers in a short one to `record`, and search what is beside them; False without any."""
+        """Leave the long containers in a short one to `record`, and search the rest; False if it has no long ones."""
         long, others = self._split(keeper, value, kind)
         tensors = keeper.tensors.with_parts((handle_of(part.value), part.name) for part, _ in long)
         if not long:
@@ -92,7 +92,7 @@ class RememberedReading:
     def _split(
         self, keeper: RememberedContainer, value: AnyObject, kind: int
     ) -> tuple[list[tuple[NamedValue, AnyObject]], list[NamedValue]]:
-        """The long containers of tensors in a short one, each with what holds it, and the other values; or nothing."""
+        """The long containers of tensors in a short one, each with its holder, and the rest; nothing if too many."""
         long: list[tuple[NamedValue, AnyObject]] = []
         others: list[NamedValue] = []
         level, looked_through = [(keeper.named, value, kind)], 0
@@ -120,12 +120,12 @@ class RememberedReading:
         return long, [*others, *(part for part, _, _ in level)]
 
     def _has_tensors(self, keeper: RememberedContainer, part: NamedValue, content: AnyObject, kind: int) -> bool:
-        """Whether a long container is of tensors, as far as its ends tell: rows of other data are not read on."""
+        """Whether a long container has tensors at its ends, now or in an earlier look: other data is not read on."""
         is_known = (handle_of(part.value), part.name) in keeper.tensors.parts
         return is_known or bool(self._records.at_the_ends(content, kind, part.name).tensors)
 
     def _held(self, named: NamedValue, value: AnyObject, kind: int) -> list[NamedValue]:
-        """What a short container or an object holds; nothing of a longer one than may be looked through."""
+        """The values in a short container or an object, of a longer one only as many as show that it is too long."""
         if kind == OBJECT:
             held = [(f"{named.name}.{name}", part) for name, part in self._attributes.read(value).items()]
         else:
@@ -133,13 +133,13 @@ class RememberedReading:
         return [NamedValue(part, name, named.where, named.keeper) for name, part in held]
 
     def _content(self, value: AnyObject) -> tuple[AnyObject, int]:
-        """What is read of a container, and its kind: of the results that a function caches, their dictionary."""
+        """What to read of a container, and its kind: for a function with a cache, the dictionary of its results."""
         cache = opaque.cache_of(value) if type(value) is opaque.LRU_CACHE else {}
         return (cache, MAPPING) if cache and not opaque.has_links(cache) else (value, self._classifier.kind_of(value))
 
     def record(self, ledger: Ledger, others: OtherTensors, meter: Meter) -> None:
-        """Record what is new in each, and read on."""
-        # Where time is short, each has its turn: that with most that is new, and that which was read least often.
+        """Record the new elements of each container, then read on in each."""
+        # If time is short, those come first that have most new elements, and then those that were read least often.
         for keeper in sorted(self._keepers, key=self._new_elements, reverse=True):
             self._record(keeper, keeper.tensors.read_new, ledger, others, meter)
         for keeper in sorted(self._keepers, key=attrgetter("tensors.passes")):
@@ -165,7 +165,7 @@ class RememberedReading:
     def record_linked(
         self, linked: list[tuple[Linked, LinkedTensors]], ledger: Ledger, others: OtherTensors, meter: Meter
     ) -> None:
-        """Record what these trees and chains have, as far as there is time."""
+        """Record the tensors of these trees and chains, as far as there is time."""
         for one, known in linked:
             for objects, found in self._below(one, known.place, meter):
                 entries = self._entries(one.first, found, ledger, others)
@@ -187,7 +187,7 @@ class RememberedReading:
             yield some, records.of_objects(some, f"{linked.first.name}{BELOW}")
 
     def _entries(self, named: NamedValue, found: Found, ledger: Ledger, others: OtherTensors) -> list[Entry | None]:
-        """Record tensors that were found in this value; returns how each is known in later looks."""
+        """Record tensors that were found in this value; returns the entry by which later looks know each."""
         taken = self._search.take(named, found)
         left = ledger.record_again([new.value for new in taken], "", [new.owner for new in taken])
         others.record_variables("remembered", [taken[number] for number in left])

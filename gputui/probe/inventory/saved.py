@@ -1,4 +1,4 @@
-"""Activations: what the autograd graph keeps for the backward pass, in which node, and in which module's forward."""
+"""Activations: what the autograd graph keeps for the backward pass, and in which node."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from gputui.protocol.owners import ARGUMENT, COPY, WORDS, Owner
 
 ACTIVATION, PARAMETER = "activation", "parameter"
 SHARES = {"variables": 0.4, "containers": 0.6, "kept": 0.5, "objects": 0.5}
-"""What share of the time that is left the graphs of tensors may take, by where the tensors were found."""
+"""Which share of the time that is left the graphs of tensors may take, by where the tensors were found."""
 GOING_ON_SHARE = 0.8
-"""The same where earlier looks have visited a part of a large graph, and so had time for the rest."""
+"""The same if earlier looks have visited a part of a large graph: they have had time for the rest of the work."""
 CHECKPOINTED = ("kept by a saved-tensor hook", "", WORDS)
 
 
 class SavedTensors:
-    """Records them in the ledger. `unnamed` are the addresses of storages that have only autograd's name so far."""
+    """Records saved tensors in the ledger. `unnamed`: the addresses of storages with only autograd's name so far."""
 
     def __init__(
         self,
@@ -47,15 +47,15 @@ class SavedTensors:
         self._graph = graph
         self._is_cut = False
         self._unread: set[int] = set()
-        """The ids of the nodes for whose packed objects there was no time."""
+        """The ids of the nodes whose packed objects there was no time to search."""
         self._nodes: dict[int, int] = {}
         """The id of the node that keeps a storage, by its address."""
         self._roots: dict[int, Owner] = {}
         """The variables whose tensors lead to the graph, by the id of the tensor's node."""
         self.variables: Mapping[int, NamedValue] = {}
-        """By the id of the tensor that each holds."""
+        """The variables that hold tensors, by the id of the tensor."""
         self.in_variables: set[int] = set()
-        """The addresses of saved storages that a variable holds as well."""
+        """The addresses of saved storages whose tensors variables hold as well."""
 
     @property
     def is_readable(self) -> bool:
@@ -83,7 +83,7 @@ class SavedTensors:
         self._is_cut = self._is_cut or not meter.is_complete
 
     def graph(self) -> dict[str, Any]:
-        """What `assign_modules` and `assign_keepers` need: plain numbers and names, no node is kept."""
+        """What `activations` and `WalkedParts` need, as plain numbers and names: no node is kept."""
         leaves = self._graph.leaves
         return {
             "edges": self._graph.edges,
@@ -120,7 +120,7 @@ class SavedTensors:
             tensors = self._unpacked(search, meter)
 
     def _unpacked(self, search: VariableSearch, meter: Meter) -> list[Tensor]:
-        """Record what stands in place of tensors in the nodes that were visited, and return it."""
+        """Record the tensors behind the objects that stand in their place in the nodes visited, and return them."""
         tensors = []
         all_packed = self._graph.take_packed()
         for packed in all_packed:

@@ -1,10 +1,9 @@
-"""The way up from tensors without a name: by referrers, from object to object, until one has a name.
+"""Climbs from tensors without a name to their referrers, level by level, until an object has a name.
 
-Each call of `gc.get_referrers` visits every object that Python's collector tracks, and cannot be cut: so each is a
-stop of its own. Some tensors of the largest unnamed group are climbed from together. What stands above all of them is
-the keeper, and holds the others, too. Between two stops the objects on the way are known by their addresses alone
-(`objects/handles.py`). A way that ends without a name, as nothing else refers to what is on it, may be a cycle
-(`names/cycles.py`).
+Each call of `gc.get_referrers` visits every object that Python's collector tracks, and cannot be interrupted: so each
+call is a stop of its own. A climb begins with a few tensors of the largest unnamed group: an object above all of these
+holds the rest, too. Between two stops, objects are known by their addresses alone (`objects/handles.py`). If a climb
+ends without a name, as nothing else refers to the objects on its way, they may be in a cycle (`names/cycles.py`).
 """
 
 from __future__ import annotations
@@ -40,14 +39,14 @@ from gputui.probe.tensors.wrapped_tensors import UNREADABLE
 from gputui.protocol import owners
 
 SAMPLES = 4
-"""So many tensors of a group are climbed from together."""
+"""From how many tensors of a group one climb begins."""
 LEVELS_AT_MOST = 16
 WIDTH_AT_MOST = 48
-"""So many objects of one level are climbed from: each costs half a millisecond beside the visit of all objects."""
+"""How many objects of one level are climbed from: each adds half a millisecond to the visit of all objects."""
 FRUITLESS, LONGEST_REST = 3, 16
-"""After so many climbs in turn that have led to nothing new, some looks do not climb: so many at most."""
+"""After `FRUITLESS` climbs in turn that led to nothing new, the next looks do not climb, `LONGEST_REST` at most."""
 TRIED_AGAIN_AT = 2
-"""A group from which nothing with a name was reached is tried again once it has this many times as many blocks."""
+"""A group of blocks from which no name was reached is tried again once it has this many times as many blocks."""
 KNOWN_GROUPS_AT_MOST = 1024
 KNOWN_CYCLES_AT_MOST = 32
 OF_GRADIENTS = ("parameters and gradients of models that are gone", "", owners.WORDS)
@@ -61,7 +60,7 @@ class Path(NamedTuple):
 
 
 class _Node:
-    """An object on the way up, with the address of what it holds on the way down to each sample, 0 for the sample."""
+    """An object on the way up. `below`: by sample, the address of the next object down to it; 0 in the sample's own."""
 
     __slots__ = ("below", "handle")
 
@@ -71,41 +70,41 @@ class _Node:
 
 
 class Climb:
-    """One way up at a time; belongs to one process. `advance` is called in a stop, the rest in the probe's thread."""
+    """One climb at a time; belongs to one process. `advance` and `note_end` are called in a stop, the rest after it."""
 
     def __init__(self) -> None:
         self._unnamed: dict[int, int] = {}
-        """The sizes of the blocks that had no name in the last look, by address."""
+        """The blocks from which a climb may begin: sizes by address, of those that had no name in the last look."""
         self._in_vain: dict[int, int] = {}
-        """How many blocks of a size had no name when nothing with a name was reached from them."""
+        """By size: how many blocks had no name when a climb from some of them reached no name."""
         self._samples: list[weakref.ref[Any]] = []
         self._size_bytes = 0
-        """That of the samples' blocks."""
+        """The size of each sample's block."""
         self._nodes: dict[int, _Node] = {}
-        """By the address of the object."""
+        """The objects that the climb has come to, by address."""
         self._frontier: list[Handle] = []
         self._levels = 0
         self._fruitless = self._rest = 0
         """How many climbs in turn have led to nothing new, and for how many more looks none begins."""
         self._fruitless_bytes = 0
-        """What had no name when the last climb began."""
+        """How many bytes had no name when the last climb began."""
         self._has_new_frames = False
-        """Whether the last level has frames, none of which runs."""
+        """Whether the last level has frames. None of them runs: a running frame shows no referents."""
         self._is_whole = True
-        """Whether the way up under way has left nothing out."""
+        """Whether the climb under way has left out no referrer."""
         self._cycles: list[Cycle] = []
         self._has_found_cycle = False
-        """Whether the last way up has ended in one."""
+        """Whether the last climb has ended in a cycle."""
 
     @property
     def has_cycles(self) -> bool:
-        """Whether a way up has ended in a cycle."""
+        """Whether a climb has ended in a cycle that may still be there."""
         return bool(self._cycles)
 
     def kept_by_cycles(self, sizes: Mapping[int, int]) -> dict[int, Cycle]:
-        """The cycles that keep some of these blocks without a name, by address.
+        """For each of these unnamed blocks that a cycle keeps, the cycle, by the block's address.
 
-        They are told by their sizes: those that were found below a cycle, as long as a tensor that it keeps is there.
+        A block is told by its size alone: it has that of a block found below a cycle of which a sample is still alive.
         """
         gone = [cycle for cycle in self._cycles if not cycle.is_there]
         for size in {size for cycle in gone for size in cycle.sizes}:
@@ -115,10 +114,10 @@ class Climb:
         return {address: by_size[size] for address, size in sizes.items() if size in by_size} if by_size else {}
 
     def note_unnamed(self, sizes: Mapping[int, int]) -> None:
-        """Know the blocks for which a look has found no name, by address.
+        """Note the blocks for which a look has found no name: sizes by address.
 
-        Nothing in Python leads to what C++ code holds: after climbs in vain, looks save that time for a while, unless
-        much more is without a name by then.
+        Nothing in Python leads to what C++ code holds. So after some climbs in vain, looks do not climb for a while,
+        unless much more has no name by then.
         """
         if self._rest and sum(sizes.values()) < TRIED_AGAIN_AT * self._fruitless_bytes:
             self._rest -= 1
@@ -129,20 +128,21 @@ class Climb:
         self._unnamed = {address: size for address, size in sizes.items() if size not in tried}
 
     def note_end(self, *, is_fruitful: bool) -> None:
-        """The climb has ended; `is_fruitful`: it has led to a container that was not remembered before."""
+        """Note that the climb has ended; `is_fruitful`: it has led to a container that was not yet remembered."""
         is_fruitful = is_fruitful or self._has_found_cycle
         self._fruitless = 0 if is_fruitful else self._fruitless + 1
         self._rest = 0 if self._fruitless < FRUITLESS else min(2 ** (self._fruitless - FRUITLESS + 1), LONGEST_REST)
 
     @property
     def unnamed_bytes(self) -> int:
-        """What the blocks hold from which a climb may still lead to a name."""
+        """How many bytes the blocks have from which a climb may still lead to a name."""
         return sum(self._unnamed.values())
 
     def advance(self, torch: Torch, known: Callable[[], Mapping[int, NamedValue]]) -> list[Path]:
-        """Go up one level, or find tensors to begin with; returns the ways down once something has a name.
+        """Go up one level, or find tensors to begin with; returns the ways down once an object has a name.
 
-        `known` returns the values that have names, by id; it is asked when nothing of its own refers to them any more.
+        `known` returns the values that have names, by id. It is called after the search for referrers, as the
+        dictionaries that it makes would be among these.
         """
         if not self._samples:
             self._begin(torch)
@@ -169,11 +169,11 @@ class Climb:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether a way up has begun."""
+        """Whether a climb has begun and not ended."""
         return bool(self._samples)
 
     def _begin(self, torch: Torch) -> None:
-        """Find some tensors of the largest group of unnamed blocks among all tensors: an object refers to its type."""
+        """Find some tensors of the largest group of unnamed blocks: all tensors are referrers of their type."""
         self._fruitless_bytes = self.unnamed_bytes
         classes = torch.Tensor, torch.nn.Parameter
         tensors = of_classes(partial(gc.get_referrers, *classes), {*map(id, classes)})
@@ -195,7 +195,7 @@ class Climb:
         self._is_whole, self._has_found_cycle = True, False
 
     def _go_up(self, objects: list[Any]) -> None:
-        """Take the objects that refer to these for the next level."""
+        """Take the referrers of these objects as the next level."""
         ask = partial(gc.get_referrers, *objects)
         referrers = finished(ask) if objects else []
         own, idents = {id(objects), id(referrers), id(ask.args)}, set(map(id, objects))
@@ -217,9 +217,9 @@ class Climb:
         self._frontier = frontier
 
     def _go_inwards(self) -> None:
-        """Take at once the frames that were called from these, and by those in turn: each refers to its caller.
+        """Add at once the frames called from those of this level, and from these in turn: each refers to its caller.
 
-        A hundred are no rarity where an exception was caught while modules imported one another.
+        A caught exception often keeps a hundred frames if modules were importing one another.
         """
         self._has_new_frames = False
         running = set(map(id, chain.from_iterable(stacks_by_thread().values())))
@@ -239,7 +239,7 @@ class Climb:
         called.clear()
 
     def _paths(self, objects: list[Any], known: Mapping[int, NamedValue]) -> list[Path]:
-        """The ways down from those of these objects that have names, one for each sample."""
+        """The way down to each sample, from the first of these objects that has a name and leads to it."""
         paths: dict[int, Path] = {}
         for value in objects:
             variable = known.get(id(value)) or named_by_itself(value)
@@ -257,9 +257,10 @@ class Climb:
         return tuple(handles)
 
     def _note_cycle(self, torch: Torch) -> None:
-        """Know what keeps the samples if only cycles do; the way up from them has left nothing out.
+        """Note what keeps the samples, if only cycles do; called for a climb that has left out no referrer.
 
-        A gradient of an object in a cycle is kept by its parameter, in C++: at most half of the samples may be such.
+        A parameter keeps its gradient alive from C++, which looks like a reference from outside: so up to half of the
+        samples may be held by C++.
         """
         samples = [found for found in [sample() for sample in self._samples] if found is not None]
         held = {id(sample) for sample in samples if is_held_by_cpp(torch, sample)}
@@ -286,7 +287,7 @@ class Climb:
         del self._cycles[:-KNOWN_CYCLES_AT_MOST]
 
     def _give_up(self) -> None:
-        """Nothing with a name leads to the samples: do not begin with others like them soon."""
+        """Nothing with a name leads to the samples: begin no climb with blocks of their size soon."""
         if len(self._in_vain) > KNOWN_GROUPS_AT_MOST:
             self._in_vain.clear()
         self._in_vain[self._size_bytes] = sum(size == self._size_bytes for size in self._unnamed.values())
@@ -300,7 +301,7 @@ def named_by_itself(value: AnyObject) -> NamedValue | None:
 
 
 def is_of_module(value: AnyObject) -> bool:
-    """Whether a dictionary has the globals of a module."""
+    """Whether a value is the dictionary of a module's globals."""
     if type(value) is not dict or "__name__" not in value or "__builtins__" not in value:
         return False
     module = sys.modules.get(plain.text_in(value, "__name__"))
@@ -308,12 +309,12 @@ def is_of_module(value: AnyObject) -> bool:
 
 
 def _is_passed_over(referrer: AnyObject) -> bool:
-    """Whether this is the probe's own, or the frame of a running function: its variables are known."""
+    """Whether this is a frame of the probe; before Python 3.11 any frame, as running ones refer to their variables."""
     return type(referrer) is FrameType and (sys.version_info < (3, 11) or is_of_probe(referrer))
 
 
 def _placed(torch: Torch, tensors: list[Tensor]) -> Iterable[tuple[int, Tensor]]:
-    """Those of these tensors that are on a device, each with the address of its storage."""
+    """Those of these tensors that are on a CUDA device, each with the address of its storage."""
     for tensor in compress(tensors, map(tensor_base(torch).is_cuda.__get__, tensors)):
         with suppress(*UNREADABLE):
             yield torch._C._data_address(tensor), tensor

@@ -1,4 +1,4 @@
-"""One level of a climb as one stop: what it may cost, which values have names, and what is remembered of it."""
+"""One level of a climb as one stop: how long it takes, which values have names, and what is remembered of it."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class ClimbStops:
 
     def __init__(self) -> None:
         self._took_ms: deque[float] = deque(maxlen=LEARNED_FROM)
-        """The processor time of the last calls."""
+        """The processor time of the last levels."""
 
     def is_due(self, memory: Memory, limit_ms: float) -> bool:
-        """Whether some memory has no name, and one call takes at most this long, as far as that is known."""
+        """Whether some memory has no name, and one level takes at most this long, as far as that is known."""
         return memory.climb.unnamed_bytes > 0 and self.call_ms <= limit_ms
 
     @property
     def call_ms(self) -> float:
-        """How long one call takes, as far as that is known."""
+        """How long one level takes: the shortest of the last ones, or else an estimate from the number of objects."""
         return min(self._took_ms, default=sys.getallocatedblocks() * LISTING_MS)
 
     def climb(self, torch: Torch, memory: Memory) -> None:
@@ -45,7 +45,7 @@ class ClimbStops:
 
 
 def _climb(torch: Torch, memory: Memory) -> None:
-    TypeClassifier(torch)  # it looks at the metaclasses
+    TypeClassifier(torch)  # looks at the metaclasses, on which `plain.are_plain` relies
     attributes = AttributeReader()
     paths = memory.climb.advance(torch, partial(_known_values, memory, attributes))
     is_new = bool(paths) and memory.remembered.add(paths, attributes)
@@ -54,7 +54,7 @@ def _climb(torch: Torch, memory: Memory) -> None:
 
 
 def _known_values(memory: Memory, attributes: AttributeReader) -> dict[int, NamedValue]:
-    """The values of the program's variables, and the modules to which these lead, by id; the first name counts."""
+    """The names of the values of variables and of the modules to which these lead, by id; the first name counts."""
     known: dict[int, NamedValue] = {}
     for where, _, variables, _ in Keepers(attributes).variables(memory.other_threads.known(threads_now())):
         for name, value in variables.items():

@@ -1,8 +1,7 @@
 """The tensors in a remembered container, or in a tree or chain of objects: known from look to look.
 
-A look reads the elements that are new, then goes on with its pass through the others where the last one stopped. What
-one pass has found is known until the next one is done, for as long as the tensors live: they are held by weak
-references.
+A look reads the new elements, then goes on with a pass through all where the last look stopped. What a pass has found
+stays known until the next pass is done, as long as the tensors live: only weak references hold them.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from gputui.probe.tensors.entries import Entry
 Named = Tuple[List[str], List[Tensor]]
 """Tensors, and a name for each."""
 TENSORS_AT_ONCE = 256
-"""So many tensors are read between two questions whether there is time left."""
+"""About how many tensors are read between two questions whether there is time left."""
 LINKED_AT_MOST = 100_000
-"""So many tensors of a tree or chain are known of one pass, also where it never comes to its end."""
+"""A pass through a tree or chain is over after so many tensors, even if it never comes to its end."""
 BEHIND_AT_MOST = 8
-"""After so many looks in turn without time for what is new, nothing waits for it any more."""
+"""After so many looks in turn without time for all new elements, a container counts as read in spite of these."""
 
 
 class Pass:
@@ -43,7 +42,7 @@ class Pass:
         return self
 
     def note(self, tensors: list[Tensor], entries: list[Entry | None]) -> None:
-        """Know these; one without memory of its own has no entry."""
+        """Add these tensors; a tensor without memory of its own has no entry, and is left out."""
         rows = [(tensor, entry) for tensor, entry in zip(tensors, entries) if entry is not None]
         self.references += [weakref.ref(tensor) for tensor, _ in rows]
         self.entries += [entry for _, entry in rows]
@@ -59,33 +58,33 @@ class ContainerTensors:
     def __init__(self) -> None:
         self._last, self._now = Pass(), Pass()
         self._in_part = Pass()
-        """Of elements that were not read to the end, as time was short."""
+        """What was found in elements whose tensors could not all be recorded, as time was short."""
         self._next = 0
-        """The element with which the pass goes on."""
+        """The number of the element with which the pass goes on."""
         self._per_element = 1
-        """How many tensors one has, about."""
+        """How many tensors an element has, about."""
         self.length = 0
         """How many elements the container had when its new ones were read."""
         self.passes = 0
-        """How many passes have come to all elements."""
+        """How many passes have come to the end."""
         self.is_deep = False
-        """Whether its elements lead farther than records are read: then it is searched like any other."""
+        """Whether its elements lead farther than records are read: then the container is searched like any other."""
         self._behind = 0
-        """How many looks in turn had no time for all elements that were new."""
+        """How many looks in turn had no time for all new elements."""
         self._are_recorded = False
         """Whether there was time to record all tensors that were read last."""
         self.parts: dict[tuple[Handle, str], ContainerTensors] = {}
-        """Those of the long containers in a short one, by their names."""
+        """Of a short container: what is known of the long ones in it, by their handles and names."""
 
     def with_parts(self, keys: Iterable[tuple[Handle, str]]) -> list[ContainerTensors]:
-        """Know these parts from now on; an empty list of them where the container is read as a whole."""
+        """Have exactly these parts from now on, and return them; none if the container is read as a whole."""
         known = self.parts
         self.parts = {key: known.get(key) or ContainerTensors() for key in keys}
         return list(self.parts.values())
 
     @property
     def is_read(self) -> bool:
-        """Whether a pass has come to all elements, and no look was too short for the new ones lately."""
+        """Whether a pass has come to the end, and no look was too short for the new elements lately."""
         if self.parts:
             return all(part.is_read for part in self.parts.values())
         return self.passes > 0 and not 0 < self._behind <= BEHIND_AT_MOST
@@ -97,10 +96,10 @@ class ContainerTensors:
     def read_new(
         self, container: AnyObject, kind: int, name: str, records: RecordReader, meter: Meter
     ) -> Iterator[Named]:
-        """The tensors in the elements that were added, some at a time by name.
+        """The tensors in the elements that were added, with names, some at a time.
 
-        The caller gives them their entries, by `note`, before it asks for more. Where it had no time for all, the next
-        look reads these elements again.
+        The caller must `note` them with their entries before it asks for more. If it had no time for all, the next look
+        reads these elements again.
         """
         length = records.length(container, kind)
         if length < self.length:
@@ -123,7 +122,7 @@ class ContainerTensors:
     def read_on(
         self, container: AnyObject, kind: int, name: str, records: RecordReader, meter: Meter
     ) -> Iterator[Named]:
-        """The same of the next elements of the pass."""
+        """The same for the next elements of the pass."""
         length = records.length(container, kind)
         while self._next < length:
             last = min(self._next + self._at_once, length)
@@ -144,7 +143,7 @@ class ContainerTensors:
         return max(1, (TENSORS_AT_ONCE if self.passes or self._next else SAMPLE) // self._per_element)
 
     def _keep_part(self) -> None:
-        """These elements were read to the end."""
+        """The elements read last were recorded to the end: what was found in them belongs to the pass."""
         self._now += self._in_part
         self._in_part = Pass()
 
@@ -168,7 +167,7 @@ class LinkedTensors:
 
     @property
     def is_read(self) -> bool:
-        """Whether a pass has come to all objects."""
+        """Whether the pass has come to all objects."""
         return not self.place.left
 
     def known(self) -> list[Entry]:
@@ -180,6 +179,6 @@ class LinkedTensors:
         self._now.note(tensors, entries)
 
     def end_look(self) -> None:
-        """If a pass has come to its end, or has found too much, forget what only the one before has found."""
+        """If the pass has come to its end, or has found too much, forget what only the pass before has found."""
         if self.is_read or len(self._now.references) > LINKED_AT_MOST:
             self._last, self._now = self._now, Pass()

@@ -1,8 +1,8 @@
-"""Whether only reference cycles keep some objects, as Python's garbage collector proves it, and which blocks they keep.
+"""Whether only reference cycles keep some objects, told as Python's garbage collector does, and which blocks they keep.
 
-Every reference to each of the objects comes from one of them: then nothing outside leads to them, and `gc.collect()`
+If every reference to each of the objects comes from one of them, nothing outside leads to them, and `gc.collect()`
 frees them. References from outside are those that Python counts beyond the ones found inside. A tensor that C++ code
-holds, too, outlives a collection.
+holds as well outlives a collection.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from gputui.probe.tensors.wrapped_tensors import UNREADABLE
 from gputui.protocol.owners import KIND, UNNAMED, Owner, field
 
 PASSED_AT_MOST = 4000
-"""So many objects are visited on the way down from a cycle to its tensors."""
+"""How many objects are visited on the way down from a cycle to its tensors."""
 NAMED_AT_MOST = 3
 _PLAIN_PARTS = (dict, list, tuple, set, frozenset, CellType, TracebackType, MethodType, GetSetDescriptorType)
-"""What every cycle goes through: it says nothing of who made it."""
+"""Types that any cycle may go through: they say nothing of who made it."""
 _SHARED = (ModuleType, type)
 _OF_PROGRAM, _FRAME_OF_PROGRAM, _FRAME_OF_LIBRARY, _OF_TORCH = range(4)
 _IMPORTS = "<frozen importlib._bootstrap>"
@@ -41,7 +41,7 @@ FUNCTION, FRAME, IMPORT = "function", "frame", "import"
 
 
 class Closing(NamedTuple):
-    """What closes a cycle, in words; the kind of its maker, if it is one of these, and the name of the function."""
+    """What closes a cycle, in words. `maker`: FUNCTION, FRAME, IMPORT or ""; `function`: the name of that function."""
 
     words: str
     maker: str = ""
@@ -49,7 +49,7 @@ class Closing(NamedTuple):
 
 
 class Cycle(NamedTuple):
-    """What closes a cycle, and the sizes of the blocks that it keeps, for as long as one of the samples is there.
+    """A cycle that keeps blocks of these sizes, for as long as one of the samples, tensors that it keeps, is alive.
 
     `keeper` is a value of `gputui.model.attached.owners.Keeper`, and `owner` the owner of the blocks.
     """
@@ -66,7 +66,7 @@ class Cycle(NamedTuple):
 
 
 def are_kept_by_gradients(torch: Torch, tensors: list[Tensor]) -> bool:
-    """Whether C++ alone keeps these, and some are parameters whose gradients have a graph: that leads back to them.
+    """Whether C++ keeps all these tensors, and one is a parameter whose gradient has a graph, which leads back to it.
 
     `backward(create_graph=True)` makes such cycles, and Python's collector does not see them.
     """
@@ -82,7 +82,7 @@ def are_closed(objects: list[Any]) -> bool:
 
 
 def counted_from_outside(objects: list[Any]) -> list[int]:
-    """How many references to each of these come from elsewhere; the list itself is left out."""
+    """How many references to each of these objects come from elsewhere; that of the list itself is not counted."""
     inside: Counter[int] = Counter(map(id, chain.from_iterable(map(gc.get_referents, objects))))
     alone = [object()]
     (held_here,) = map(sys.getrefcount, alone)
@@ -90,9 +90,9 @@ def counted_from_outside(objects: list[Any]) -> list[int]:
 
 
 def closed_by(objects: Iterable[AnyObject]) -> Closing:
-    """Who makes the cycle: "Net, hook (train.py:14)", at most three; PyTorch's classes only where nobody else does.
+    """Who makes the cycle: "Net, hook (train.py:14)", at most three names.
 
-    Frames come last, and of those the program's own alone where it has any.
+    Functions and classes come before the program's frames; a library's frames and PyTorch's classes only without any.
     """
     told: dict[int, dict[str, str]] = {rank: {} for rank in range(_OF_TORCH + 1)}
     functions, is_of_import = [], False
@@ -112,7 +112,7 @@ def closed_by(objects: Iterable[AnyObject]) -> Closing:
 
 
 def _rank(value: AnyObject) -> int:
-    """Which of these tells most of who makes a cycle, the lowest most."""
+    """How much a value tells of who makes a cycle: the lowest rank tells most."""
     if type(value) is FrameType:
         return _FRAME_OF_LIBRARY if is_of_library(value) else _FRAME_OF_PROGRAM
     return _OF_TORCH if _is_of_torch(type(value)) else _OF_PROGRAM
@@ -146,7 +146,7 @@ def classes_of(cycle: list[Any]) -> list[type]:
 
 
 def _says_who(cls: type) -> bool:
-    """Whether a class is neither Python's own nor a plain container."""
+    """Whether objects of a class say who made a cycle: no containers, functions, frames, modules or classes do."""
     passed_over = (*_PLAIN_PARTS, FunctionType, FrameType)
     return not plain.is_one_of(cls, passed_over) and not issubclass(cls, (*_SHARED, dict, list))
 
@@ -180,14 +180,14 @@ def tensors_below(torch: Torch, objects: list[Any]) -> list[Tensor]:
 
 
 def _held_by(value: AnyObject) -> Iterator[Any]:
-    """What an object refers to, without what it shares with others: classes, modules and their globals."""
+    """What an object refers to, but for what it shares with others: classes, modules and their globals."""
     for held in gc.get_referents(value):
         if not issubclass(type(held), _SHARED) and not (type(held) is dict and "__builtins__" in held):
             yield held
 
 
 def is_held_by_cpp(torch: Torch, tensor: Tensor) -> bool:
-    """Whether C++ code holds a tensor, too, as a parameter holds its gradient; false where PyTorch does not tell."""
+    """Whether C++ code holds a tensor, too, as a parameter holds its gradient; false if this PyTorch does not tell."""
     use_count = getattr(tensor_base(torch), "_use_count", None)
     try:
         return use_count is not None and bool(use_count(tensor) > 1)
@@ -218,27 +218,27 @@ class Block(NamedTuple):
 class Nameless:
     """The blocks of the last look to which no variable leads; belongs to one process.
 
-    They have no name at all, or that of the class of what holds them.
+    They have no name at all, or only that of the class of the module or optimizer that holds them.
     """
 
     def __init__(self) -> None:
         self.blocks: dict[int, Block] = {}
-        """Without any name, by address."""
+        """The blocks without any name, by address."""
         self._classes: set[str] = set()
         """The classes of modules and optimizers to which no variable leads."""
 
     def note_owners(self, trees: ModuleTrees, optimizers: Iterable[NamedValue]) -> None:
-        """Know the modules and optimizers that were found among Python's objects alone."""
+        """Know the classes of modules and optimizers that were found among Python's objects alone."""
         self._classes = trees.classes_alone()
         self._classes.update(named.name for named in optimizers if named.name == plain.type_name(named.value))
 
     def sizes(self, storages: Iterable[dict[str, Any]]) -> dict[int, int]:
-        """What was requested for each of them, by address; `storages` are those with an owner."""
+        """How many bytes were requested for each of these blocks, by address; `storages` are those with an owner."""
         named = {at["address"]: at["size_bytes"] for at in storages if at["device"] != HOST and self._is_alone(at)}
         return {**named, **{address: block.requested_bytes for address, block in self.blocks.items()}}
 
     def say_kept(self, storages: list[dict[str, Any]], cycles: Mapping[int, Cycle]) -> None:
-        """Say of these storages that cycles keep them, by the address of each; adds those without any name."""
+        """Say which of these storages `cycles` keep, by address, and add the blocks without any name that they keep."""
         for number, storage in enumerate(storages) if cycles else ():
             cycle = cycles.get(storage["address"])
             if cycle is not None and self._is_alone(storage):

@@ -1,8 +1,8 @@
 """Trees and chains of objects of one class that have tensors as attributes: a linked list of states, a search tree.
 
-A search gives each object on its way a name, and goes six levels down; a chain may have thousands. Here the objects
-below one are visited in loops of C, and their tensors get one name: `last[...].hidden`. Where a look has
-no time for all of them, the next one takes what is new at the top and goes on where this one stopped.
+A search gives each object on its way a name, and goes six levels down; a chain may have thousands of objects. Here the
+objects below the first are visited in loops of C, and their tensors share one name: `last[...].hidden`. If a look has
+no time for all of them, the next look takes what is new at the top and goes on where this one stopped.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from gputui.probe.pace.meter import Meter
 from gputui.probe.search.rests import CONTAINERS
 
 CONTAINERS_BETWEEN = 3
-"""So many containers may lie between two of the objects: its namespace, a dictionary of children, a list in that."""
+"""How many containers may lie between two of the objects: its namespace, a dictionary of children, a list in that."""
 SAMPLE = 32
-"""If so many elements of a container are of no interest, the others are taken to be like them."""
+"""If this many elements of a container are of no interest, the others are taken to be like them."""
 ELEMENTS_AT_MOST = 4096
 """A container of more elements is no list of children: a search reads it in parts."""
 AT_ONCE = 64
-"""So many objects are handed over together, whose tensors can then be read in loops of C."""
+"""How many objects are handed over together, so that their tensors can be read in loops of C."""
 HANDLES_AT_ONCE = 32
-"""So many objects that earlier looks have left are taken at once: 30 us each."""
+"""How many objects that earlier looks have left are looked up at once: 30 us each."""
 FEW = 8
-"""Where so few are left, they are the ends of chains."""
+"""Fewer objects than this left to visit are taken for ends of chains, and one is followed object by object."""
 VISITED_PER_STEP = 4
 KNOWN_AT_MOST = 100_000
-"""So many ids are known: some 6 MB."""
+"""With more ids of visited objects, some 6 MB, the pass begins again."""
 
 
 class Place:
@@ -45,27 +45,27 @@ class Place:
         self.passed: set[int] = set()
         """The ids of the objects that this pass has visited."""
         self.left: dict[Handle, None] = {}
-        """Those that the last look had no more time for, each once; none where a pass has come to the end."""
+        """The objects that the last look had no more time for, each once; none once a pass has come to the end."""
 
     def put_back(self, objects: list[Any]) -> None:
-        """There was no time for these, which were visited."""
+        """Leave these objects, which were visited, to the next look: there was no time for their tensors."""
         self.passed.difference_update(map(id, objects))
         self.left.update(dict.fromkeys(map(handle_of, objects)))
 
 
 class Links:
-    """The objects of one class below some, each once."""
+    """Visits the objects of one class below others, each once."""
 
     def __init__(self, cls: type, classifier: TypeClassifier, seen: dict[int, Any]) -> None:
         self._cls = cls
         self._classifier = classifier
         self._seen = seen
-        """By id, and kept until the search is over."""
+        """What was visited, by id: kept until the search is over, so that no other object gets its id."""
 
     def below(self, starts: list[Any], place: Place, meter: Meter) -> Iterator[list[Any]]:
-        """These and all below them, some at a time, but for those that `place` has passed.
+        """These objects and all below them, some at a time, but for those that `place` has passed.
 
-        It says where the next call goes on, if there was no time for all.
+        If there was no time for all, `place` says where the next call goes on.
         """
         if not place.left or len(place.passed) > KNOWN_AT_MOST:
             place.passed.clear()
@@ -78,7 +78,7 @@ class Links:
             yield from self._visit([value for value in objects_of(some) if value is not None], place, meter)
 
     def _visit(self, left: list[Any], place: Place, meter: Meter) -> Iterator[list[Any]]:
-        """Visit these and what is below them, the last ones first, so that few are left to visit at any moment."""
+        """Visit these objects and those below them, the last first, so that few are left to visit at any moment."""
         batch: list[Any] = []
         while left:
             if not meter.spend(1 + AT_ONCE // VISITED_PER_STEP):
@@ -100,7 +100,7 @@ class Links:
             yield batch
 
     def _ahead(self, value: AnyObject, passed: set[int]) -> list[Any]:
-        """Some that follow this one in a chain: one after the other, which is all that a chain allows."""
+        """Some objects that follow this one in a chain, found one after the other, as a chain allows no other way."""
         chain: list[Any] = []
         while len(chain) < AT_ONCE:
             referents = gc.get_referents(value)
@@ -115,7 +115,7 @@ class Links:
         return chain
 
     def _next(self, level: list[Any]) -> list[Any]:
-        """The objects of the class to which these lead, directly or by containers, but for those seen before."""
+        """The objects of the class to which these lead, directly or through containers, but for those seen before."""
         found: dict[int, Any] = {}
         for _ in range(1 + CONTAINERS_BETWEEN):
             if not level:
@@ -128,7 +128,7 @@ class Links:
         return [value for ident, value in found.items() if ident not in self._seen]
 
     def _is_to_follow(self, ident: int, container: AnyObject) -> bool:
-        """Whether a container may hold others of the class, and was not followed before."""
+        """Whether a container may lead to objects of the class, and was not followed before."""
         if ident in self._seen or not 0 < len(container) <= ELEMENTS_AT_MOST:
             return False
         self._seen[ident] = container

@@ -30,19 +30,19 @@ from gputui.protocol.categories import OWNED, STAYING
 from gputui.protocol.owners import HOLDER, KIND, PLACE, UNNAMED, Owner, Where, field
 
 NAMED_WELL = 0.99
-"""With this share of the allocated bytes named, nothing is climbed from, and a black box searches no further."""
+"""With this share of the allocated bytes named, no climb begins, and a black box searches no further."""
 SCAN = "scan"
 """The method of an inventory of all Python objects."""
 WORKSPACES_AT_MOST = 16
-"""So many blocks of the size of a workspace may be some, two for each stream; more are tensors."""
+"""Up to so many blocks of a workspace's size are taken for workspaces, two for each stream; more are tensors."""
 CALLERS_EVERY = 16
-"""How often a look searches the program's functions for calls of `empty_cache()`."""
+"""One in so many looks searches the program's functions for certain calls, such as `empty_cache()`."""
 LINKED_AT_MOST = 16
-"""So many trees and chains of objects are known."""
+"""How many trees and chains of objects are known."""
 COUNT_GRAPH_EVERY = 8
-"""How often a look visits all operations of one graph that a container keeps, even after its backward pass."""
+"""One in so many looks visits all operations of a graph that a container keeps, even after its backward pass."""
 ENTRIES_AT_MOST = 100_000
-"""The storages kept without a map that would say which of them are gone: some 60 MB of host memory."""
+"""How many storages are kept if no map says which of them are gone: some 60 MB of host memory."""
 _BLOCKS_IN_TURN = 4096
 
 
@@ -63,30 +63,30 @@ class Memory:
         self.climb = Climb()
         self.remembered = Remembered()
         self.linked: dict[tuple[str, Where], LinkedTensors] = {}
-        """What is known of trees and chains of objects, by the variables that lead to them."""
+        """What is known of trees and chains of objects, by the name and place of their first object."""
         self.nameless = Nameless()
         self.buckets = ReducerBuckets()
         self.walked = WalkedParts()
         self.entries: dict[int, dict[str, Any]] = {}
         """The storages of the last looks, by address."""
         self._of_exceptions: list[dict[str, Any]] = []
-        """Those among them that an exception keeps or kept."""
+        """The storages that an exception keeps, or kept in an earlier look."""
         self.graph_sizes: dict[tuple[int, str], tuple[int, int]] = {}
-        """How many operations a number of graphs had that a container keeps, by its id and name."""
+        """(operations, graphs) of graphs that a container keeps, by its id and name: see `containers.add_graphs`."""
         self.calls: dict[str, list[str]] = {}
         """The lines of the program that make certain calls, by the fields of `inventory.lines.CALLS`."""
         self.requested_bytes = 0
-        """What all blocks of the allocator were requested with, at the time of the look; 0 if that is not known."""
+        """How many bytes were requested for all blocks of the allocator at the look; 0 if that is not known."""
         self.scan_start = 0
-        """The Python object that the next part of a scan begins with."""
+        """The number of the Python object with which the next part of a scan begins."""
 
     @property
     def is_read(self) -> bool:
-        """Whether looks have come to all of what they know to hold tensors: containers, and trees and chains."""
+        """Whether looks have read all remembered containers, trees and chains to the end."""
         return self.remembered.are_read and all(known.is_read for known in self.linked.values())
 
     def note_linked(self, found: Mapping[tuple[str, Where], Linked], *, is_complete: bool) -> None:
-        """Know these trees and chains by their names; others are forgotten if the search was complete."""
+        """Know these trees and chains in later looks; others are forgotten if the search was complete."""
         others = {} if is_complete else {key: known for key, known in self.linked.items() if key not in found}
         self.linked = {**others, **{key: self.linked.get(key) or LinkedTensors() for key in found}}
         for key in list(self.linked)[:-LINKED_AT_MOST]:
@@ -109,12 +109,12 @@ class Memory:
         return memory
 
     def complete(self, inventory: dict[str, Any], described_map: dict[str, Any] | None) -> None:
-        """Add what earlier looks found to an inventory for which there was no time, where the map shows it unchanged.
+        """Add what earlier looks found and this one had no time for, where the memory map shows it unchanged.
 
-        A storage counts as unchanged if a live block of its address has the size that was requested for it. What an
+        A storage counts as unchanged if a live block at its address has the size that was requested for it. What an
         exception kept is added to every inventory: after the next exception, a reference cycle may keep it unseen. Only
-        an inventory that has all else tells that no variable leads to it. It keeps its name where a look had time for
-        the graph alone, which knows an operation, or for the tensor alone.
+        a complete inventory tells that no variable leads to it: then its keeper is `LOST_EXCEPTION`. In any other, it
+        keeps its earlier name if this look knows only autograd's operation or the bare tensor.
         """
         collections = inventory.pop("collections", [])
         found = inventory["by_address"]
@@ -139,7 +139,7 @@ class Memory:
         self._remember(collections, inventory)
 
     def _read_before(self, inventory: dict[str, Any]) -> dict[int, dict[str, Any]]:
-        """The storages that this inventory may have left out, as earlier looks have read them."""
+        """The storages of earlier looks that this inventory may have left out."""
         has_passed_parts = inventory.pop("has_passed_parts", False)
         if not inventory["is_complete"]:
             return self.entries
@@ -148,7 +148,7 @@ class Memory:
         return {address: storage for address, storage in self.entries.items() if storage["category"] == "activation"}
 
     def _remember(self, collections: list[Collection], inventory: dict[str, Any]) -> None:
-        """Remember the containers that keep much of the memory: what is named stays so when time is short."""
+        """Remember the containers that keep much of the memory, so that it keeps its names when time is short."""
         held: Counter[tuple[str, Where]] = Counter()
         for storage in inventory["storages"] if collections else ():
             if storage["device"] != HOST and storage["category"] not in STAYING:
@@ -161,7 +161,7 @@ class Memory:
     def _add_unchanged(
         self, inventory: dict[str, Any], earlier: dict[int, dict[str, Any]], described_map: dict[str, Any]
     ) -> None:
-        """Add those of these earlier storages that the map shows, and learn which blocks have no name then."""
+        """Add those of the earlier storages that the map still shows, and learn which blocks then have no name."""
         storages, found = inventory["storages"], inventory["by_address"]
         known_sizes = {(known["device"], known["size_bytes"]): known["category"] for known in inventory["known_sizes"]}
         allocated_bytes = 0
@@ -201,7 +201,7 @@ class Memory:
         self.climb.note_unnamed(sizes if sum(sizes.values()) > (1 - NAMED_WELL) * allocated_bytes else {})
 
     def note_cycles(self, inventory: dict[str, Any]) -> None:
-        """Say in an inventory what only reference cycles keep, as far as climbs have found any."""
+        """Say in an inventory which storages only reference cycles keep, as far as climbs have found cycles."""
         if self.climb.has_cycles:
             storages = inventory["storages"]
             self.nameless.say_kept(storages, self.climb.kept_by_cycles(self.nameless.sizes(storages)))
@@ -210,8 +210,8 @@ class Memory:
 def _add_known(inventory: dict[str, Any], known: list[ContainerTensors | LinkedTensors]) -> None:
     """Add to an inventory the storages of tensors that remembered containers hold, after the stop.
 
-    A variable that holds one of these tensors, too, is no better name: it may hold another one soon. A tensor that has
-    gone since the stop keeps its name in this look where the map shows its block.
+    If a variable holds one of these tensors, too, its name is not preferred: it may hold another tensor soon. A tensor
+    freed since the stop keeps its name in this look if the map still shows its block.
     """
     found = inventory["by_address"]
     for address, entry in by_address(chain.from_iterable(tensors.known() for tensors in known)).items():
@@ -227,19 +227,19 @@ def _is_staying(storage: dict[str, Any]) -> bool:
 
 
 def _may_stay(storage: dict[str, Any]) -> bool:
-    """Whether a storage may keep its name unseen: a variable may hold another tensor by now."""
+    """Whether a storage keeps its name if this look has not seen it: a variable may hold another tensor by now."""
     return storage["category"] != "other" or "[" in storage["owner"][0] or bool(storage["keeper"])
 
 
 def _is_loose(storage: dict[str, Any]) -> bool:
-    """Whether a tensor is known, and nothing that leads to it."""
+    """Whether a tensor is known, but nothing that leads to it."""
     return storage["category"] == "other" and field(storage["owner"], KIND) == UNNAMED
 
 
 def _container_of(storage: dict[str, Any]) -> tuple[str, Where]:
     """The name of the outermost container of a storage, and the place of its variable.
 
-    Of what an exception in a container keeps, it is the container of the exception, whose place is not known.
+    For what an exception in a container keeps, it is the exception's container, with EXCEPTION in place of the place.
     """
     owner: Owner = storage["owner"]
     if storage["keeper"] == EXCEPTION:

@@ -1,7 +1,7 @@
-"""The remembered set: containers in which a climb has found tensors without a name. Each later look reads them first.
+"""The remembered containers, in which a climb or a search has found much memory. Each later look reads them first.
 
-They are kept as addresses, with the objects on the way to them from a variable. A container counts as found where it
-was only if each of those objects still holds the next one.
+They are kept as addresses, with those of the objects on the way to them from a variable. A container counts as still
+there only if each of these objects still holds the next one.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from gputui.probe.search.variables import NamedValue, join
 from gputui.protocol.owners import Where
 
 AT_MOST = 16
-"""So many containers are remembered, those found last."""
+"""How many containers are remembered: those found last."""
 OWNED_BY_MODULES = ("_modules", "_parameters", "_buffers")
 COLLECTIONS = (list, dict, deque, set, LRU_CACHE)
-"""What grows; a tuple or an object is a record in one of these."""
+"""Types that grow; a tuple or an object is a record in one of these."""
 
 
 class RememberedContainer(NamedTuple):
@@ -43,7 +43,7 @@ class RememberedContainer(NamedTuple):
 
 
 class _Remembered(NamedTuple):
-    """The name of the container, and the way to it from the value of a variable, both included."""
+    """A remembered container: its name, and the way to it from the value of a variable, both included."""
 
     name: str
     where: Where
@@ -52,7 +52,7 @@ class _Remembered(NamedTuple):
 
 
 class Collection(NamedTuple):
-    """A container that a search has come to; the last of the handles is its own, the other one that of its holder."""
+    """A container that a search has come to. `handles`: that of its holder, if it has one, then its own."""
 
     name: str
     where: Where
@@ -60,7 +60,7 @@ class Collection(NamedTuple):
 
 
 def collections(found: list[Container]) -> list[Collection]:
-    """Those of these containers that can be remembered: in no other container, and kept by a variable."""
+    """The containers among these that can be remembered: in no other container, and led to by a variable."""
     return [
         Collection(named.name, named.where, tuple(handle_of(v) for v in (holder, named.value) if v is not None))
         for named, _, holder in found
@@ -76,7 +76,7 @@ class Remembered:
         self._first = 0
 
     def add(self, paths: list[Path], attributes: AttributeReader) -> bool:
-        """Remember what holds the tensors at the ends of these ways; returns whether any of it is new."""
+        """Remember what holds the tensors at the ends of these paths; returns whether any of it is new."""
         before = set(self._keepers)
         shared = _shared(paths)
         if shared is None or not self._remember(paths[0].variable, shared, attributes, is_shared=True):
@@ -98,10 +98,10 @@ class Remembered:
     def _remember(
         self, variable: NamedValue, handles: tuple[Handle, ...], attributes: AttributeReader, *, is_shared: bool
     ) -> bool:
-        """Remember the last collection on a way, or the last object if it has none; returns whether that was done.
+        """Remember the last collection on a path, or its last object with a name; returns whether there was one.
 
-        What is shared by several ways must be a collection and the last on them. A way down through a module's children
-        is left to those who read modules: they have not come so far yet.
+        If several paths share these objects, the last object itself must be a collection. A path through a module's
+        children, parameters or buffers is left to `ModuleTrees`, which has not come so far yet.
         """
         objects = objects_of(list(handles))
         if not objects or any(map(is_, objects, repeat(None))) or _is_in_module(objects):
@@ -119,11 +119,11 @@ class Remembered:
 
     @property
     def are_read(self) -> bool:
-        """Whether looks have come to all elements of each."""
+        """Whether looks have read all remembered containers to the end."""
         return all(kept.tensors.is_read for kept in self._keepers.values())
 
     def keepers(self) -> list[RememberedContainer]:
-        """Those that are still where they were found."""
+        """The containers that are still where they were found; the others are forgotten."""
         rows = list(self._keepers.items())
         self._first = (self._first + 1) % max(1, len(rows))
         rows = rows[self._first :] + rows[: self._first]  # each is the first once, as time may not be enough for all
@@ -140,7 +140,7 @@ class Remembered:
 
 
 def _shared(paths: list[Path]) -> tuple[Handle, ...] | None:
-    """The beginning that several ways share; None without one."""
+    """The beginning that several paths share; None if there is none."""
     shared: list[Handle] = []
     for handles in zip(*(path.handles for path in paths)):
         if len(set(handles)) > 1:
@@ -150,7 +150,7 @@ def _shared(paths: list[Path]) -> tuple[Handle, ...] | None:
 
 
 def _is_in_module(objects: list[Any]) -> bool:
-    """Whether one of these is what a module before it has its children, parameters or buffers in."""
+    """Whether one of these objects is the dictionary of the children, parameters or buffers of a module among them."""
     cls = sys.modules["torch"].nn.Module
     owned = [module_dict(value) for value in objects if issubclass(type(value), cls)]
     parts = {id(dict.get(attributes, part)) for attributes in owned for part in OWNED_BY_MODULES}
@@ -158,7 +158,7 @@ def _is_in_module(objects: list[Any]) -> bool:
 
 
 def _holds(value: AnyObject, held: AnyObject) -> bool:
-    """Whether an object refers to another, or its namespace or closure does."""
+    """Whether an object holds another: directly, in a dictionary such as its namespace, or in its closure."""
     inside = [*gc.get_referents(value), *(held for _, held in closure_of(value))]
     dicts = (referent for referent in inside if type(referent) is dict)
     return any(map(is_, inside, repeat(held))) or any(any(map(is_, own.values(), repeat(held))) for own in dicts)
@@ -177,7 +177,7 @@ def _names_down(variable: NamedValue, objects: list[Any], attributes: AttributeR
 
 
 def _step(above: AnyObject, holder: AnyObject, held: AnyObject, attributes: AttributeReader) -> str | None:
-    """How the name goes on from one object to what it holds, None from an object to its namespace."""
+    """What the name gets on the way from one object to what it holds; None from an object to its namespace."""
     if is_namespace(held, holder, attributes):
         return None
     cls = type(holder)
@@ -200,7 +200,7 @@ def _step(above: AnyObject, holder: AnyObject, held: AnyObject, attributes: Attr
 
 
 def is_namespace(value: AnyObject, owner: AnyObject, attributes: AttributeReader) -> bool:
-    """Whether a dictionary has an object's or class's attributes or cached results, or a tuple a function's closure."""
+    """Whether a value is the dictionary of its owner's attributes or cached results, or the tuple of its closure."""
     cls = type(owner)
     if type(value) is tuple:
         return cls is FunctionType and owner.__closure__ is value

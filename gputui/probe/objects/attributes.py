@@ -24,7 +24,7 @@ def module_dict(module: Module) -> dict[Any, Any]:
 
 @lru_cache(maxsize=None)
 def module_dict_getter() -> Callable[[Module], Any]:
-    """What `module_dict` reads with, for loops of C."""
+    """The getter of a module's `__dict__`, for loops of C."""
     getter: Callable[[Module], Any] = plain.namespace_of(sys.modules["torch"].nn.Module)["__dict__"].__get__
     return getter
 
@@ -34,7 +34,7 @@ class AttributeReader:
 
     def __init__(self) -> None:
         self._plans: dict[int, _Plan] = {}
-        """For the program's own types, by the id of the type, as its metaclass may say how it is hashed."""
+        """For the program's own types, by the id of the type: to hash the type may run code of its metaclass."""
 
     def read(self, owner: AnyObject) -> dict[str, Any]:
         """The attributes by name, in a new dictionary."""
@@ -50,7 +50,7 @@ class AttributeReader:
         return attributes
 
     def inner_of(self, owner: AnyObject) -> str:
-        """The attribute in which an object keeps what it shows as its own elements; "" for most."""
+        """The attribute in which an object keeps what it shows as its own elements, as a `UserDict`; "" for most."""
         return self._plan(type(owner)).inner
 
     def own_dict(self, owner: AnyObject) -> dict[Any, Any] | None:
@@ -79,7 +79,7 @@ class AttributeReader:
 
 
 class _Plan(NamedTuple):
-    """How to read the objects of one type. What `inner` has is named as what the object itself has."""
+    """How to read the objects of one type. The contents of the attribute `inner` are named as the object's own."""
 
     cls: type
     get_dict: Callable[[Any], Any] | None
@@ -100,7 +100,7 @@ _INNER = {
 
 EMPTY = object()
 _lasting_plans: dict[int, _Plan] = {}
-"""By the id of the type, for types that last."""
+"""By the id of the type, for types that stay as long as the process."""
 
 
 def _slot(get: Callable[[AnyObject], AnyObject], owner: AnyObject) -> AnyObject:

@@ -45,9 +45,9 @@ FRAME_LAYOUTS = {
 POINTER = ctypes.sizeof(ctypes.c_void_p)
 _LAYOUT = FRAME_LAYOUTS.get(sys.version_info[:2]) if POINTER == 8 else None
 TRIES = 3
-"""How often the variables of all frames are read together while another thread deletes some: then each frame alone."""
+"""How often all frames are read together while another thread deletes variables; then each frame is read alone."""
 _Word, _Bytes, _Objects = ctypes.c_uint64, ctypes.c_char * (1 << 20), ctypes.py_object * (1 << 24)
-"""Types to read with: of the arrays, only the first elements are read."""
+"""Types to read memory with: of the arrays, only the first elements are read."""
 _code_of, _globals_of, _flags_of = attrgetter("f_code"), attrgetter("f_globals"), attrgetter("co_flags")
 _value_of = attrgetter("value")
 _part_of: Callable[[Any, slice], bytes] = getitem
@@ -63,7 +63,7 @@ def variables(frame: FrameType) -> dict[str, Any]:
 
 
 def variables_of(frames: list[FrameType]) -> list[dict[str, Any]]:
-    """The same of each of these frames."""
+    """The same for each of these frames."""
     codes = list(map(_code_of, frames))
     are_functions = map(CO_OPTIMIZED.__and__, map(_flags_of, codes))
     if sys.version_info >= (3, 13):  # here `f_locals` is a view of the frame, not a copy that it keeps
@@ -91,7 +91,7 @@ def is_filled(cell: CellType) -> bool:
 
 
 def _read_variables(idents: list[int], names: list[tuple[str, ...]], layout: FrameLayout) -> list[dict[str, Any]]:
-    """The variables that have a value, by name, of the frames with these ids and the names of their slots.
+    """The variables that have a value, by name, of each frame, given the frame's id and the names of its slots.
 
     Another thread may run between two instructions of Python, and return from a function or delete a variable. So one
     call of C finds the slots that have values, and a second one takes the values. Both start from the frames, as the
@@ -116,9 +116,9 @@ def _read_variables(idents: list[int], names: list[tuple[str, ...]], layout: Fra
 def _runs_of(
     idents: list[int], names: list[tuple[str, ...]], are_filled: bytes, offset: int
 ) -> Iterator[tuple[int, int, slice]]:
-    """Slots that have values, one after another: the id of their frame, where they begin in its data, and how many.
+    """Runs of neighbouring slots with values: the id of the frame, where the run begins in its data, and its length.
 
-    `are_filled` says of all slots whether they have one.
+    `are_filled` says of the slots of all frames whether they have a value.
     """
     first = 0
     for ident, own in zip(idents, names):
@@ -130,14 +130,14 @@ def _runs_of(
 
 
 def _places(frames: Iterable[int], offsets: Iterable[int], layout: FrameLayout) -> Iterator[int]:
-    """The addresses that are so many bytes after the beginning of these frames' data."""
+    """The addresses at these offsets, in bytes, in the data of these frames."""
     if layout.pointer is None:
         return map(add, frames, offsets)
     return map(add, map(_value_of, map(_Word.from_address, map(layout.pointer.__add__, frames))), offsets)
 
 
 def _are_known(frames: list[FrameType], codes: list[CodeType], layout: FrameLayout) -> Iterable[bool]:
-    """Whether the frames' data has the code and the globals that they say."""
+    """Whether the data of each frame has the code and globals of that frame where the layout says."""
     width = max(layout.code, layout.globals) // POINTER + 1
     begins = _places(map(id, frames), repeat(0), layout)
     words = array("Q", _read(begins, repeat(slice(width * POINTER))))
@@ -147,7 +147,7 @@ def _are_known(frames: list[FrameType], codes: list[CodeType], layout: FrameLayo
 
 
 def _read(addresses: Iterable[int], parts: Iterable[slice]) -> bytes:
-    """The bytes of these parts of what begins at each address, read in one call of C."""
+    """The bytes of a part of the memory from each address on, all read in one call of C."""
     return b"".join(map(_part_of, map(_Bytes.from_address, addresses), parts))
 
 

@@ -18,12 +18,12 @@ PARTIAL = vars(functools.partial)
 
 
 class FunctionFilter:
-    """Says which functions in variables are worth a search; those of installed modules are only for their closures."""
+    """Says which functions in variables are worth a search; those of installed modules only if they have a closure."""
 
     def __init__(self, classifier: TypeClassifier) -> None:
         self._classifier = classifier
         self._are_installed: dict[int, bool] = {}
-        """Whether modules were installed, by the id of their globals."""
+        """Whether a module was installed, by the id of its globals."""
 
     def holds_something(self, function: types.FunctionType) -> bool:
         """Whether a function has a closure, or is the program's own and keeps values of interest."""
@@ -53,7 +53,7 @@ def closure_of(function: AnyObject) -> list[tuple[str, Any]]:
 
 
 def _default_arguments(function: types.FunctionType) -> list[tuple[str, Any]]:
-    """The arguments of a function that have a default value."""
+    """The default values of a function's arguments, by name."""
     code, defaults = function.__code__, function.__defaults__ or ()
     names = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount]
     return [*zip(names, defaults), *(function.__kwdefaults__ or {}).items()]

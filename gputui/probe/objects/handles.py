@@ -2,8 +2,8 @@
 
 Lists, dictionaries and tuples have no weak references. What proves that an object is still there is Python's garbage
 collector: it links all objects that it tracks, and unlinks each before it is freed. So if the next object in that list
-points back to an address, and the type there is the one that it was, it is that object, or one of its type that has
-taken its place. Call this while no garbage is collected, which moves objects from list to list.
+points back to an address, and the type there is the same as before, the object is there, or one of its type that has
+taken its place. Call this while no garbage is collected: a collection moves objects from list to list.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ WORD = 8
 LINKS = 2 * WORD
 """The size of the collector's two links, which lie before the object: to the next and to the one before."""
 HEAD = LINKS + 2 * WORD
-"""These, the object's count of references, and its type."""
+"""The size of these links, the object's count of references, and its type."""
 FLAGS = 3
 """The lowest two bits of a link are flags of the collector's."""
 AT_ONCE = 256
-"""So many objects are looked up together."""
+"""How many objects are looked up together."""
 TRIES = 2
-"""How often they are looked up, if another thread frees one of them before they are taken."""
+"""How often objects are looked up together if another thread frees one of them before they are taken."""
 OWN_REFERENCES = 2
-"""Those to an object that nobody else holds: of a dictionary, and of the call that counts."""
+"""The references to an object that nobody else holds: by a dictionary here, and by the call that counts."""
 _raw = attrgetter("raw")
 _item: Callable[[Any, Any], Any] = getitem
 
@@ -68,7 +68,7 @@ def objects_of(handles: list[Handle]) -> list[Any]:
 
 
 def _found(handles: list[Handle], memory: int) -> dict[Handle, Any]:
-    """Those that are there; fewer at once where one changes all the time, as lists of this module's own do."""
+    """The objects that are there, looked up by halves if one of them keeps changing, as this module's own lists do."""
     for _ in range(TRIES):
         tracked = _tracked(handles, memory)
         objects = _taken(tracked, memory) if tracked else []
@@ -79,7 +79,7 @@ def _found(handles: list[Handle], memory: int) -> dict[Handle, Any]:
 
 
 class _Tracked(NamedTuple):
-    """An object that the collector lists: its links, and the link by which the next one points back to it."""
+    """An object that the collector lists: its two links, and the link `back` of the next object, which points to it."""
 
     handle: Handle
     after: int
@@ -88,12 +88,12 @@ class _Tracked(NamedTuple):
 
     @property
     def next_back_at(self) -> int:
-        """Where that link is."""
+        """The address of the link `back`."""
         return (self.after & ~FLAGS) + WORD
 
 
 def _tracked(handles: list[Handle], memory: int) -> list[_Tracked]:
-    """Those of these that the collector lists."""
+    """The objects among these that the collector still lists, of the same type as before."""
     read = _Memory([(handle.address - LINKS, HEAD) for handle in handles]).read(memory)
     if read is None:  # some were in memory that is not there any more
         half = len(handles) // 2
@@ -112,7 +112,7 @@ def _tracked(handles: list[Handle], memory: int) -> list[_Tracked]:
 
 
 def _taken(tracked: list[_Tracked], memory: int) -> list[Any] | None:
-    """These objects; None if one of them is not listed any more.
+    """The objects themselves; None if one of them is not listed any more.
 
     One call of C reads the memory again, and takes the objects if it has not changed: nothing can be freed in between.
     """
@@ -140,19 +140,19 @@ class _Memory:
         self._parts = list(zip(starts, sizes, [address for address, _ in parts]))
 
     def reading(self, descriptor: int) -> Iterator[bytes]:
-        """Reads when it is asked for its only item, and runs no Python for that; it has none if a part is missing."""
+        """An iterator over one item, or none if a part is missing: it reads when asked for the item, in C alone."""
         calls = starmap(_pread(), [(descriptor, *part) for part in self._parts])
         sums = map(sum, [calls])
         return map(_raw, compress([self._buffer], map(sum(size for _, size, _ in self._parts).__eq__, sums)))
 
     def read(self, descriptor: int) -> bytes | None:
-        """Their bytes one after another; None if one is not there."""
+        """The bytes of the parts one after another; None if a part is missing."""
         return next(self.reading(descriptor), None) if self._parts else b""
 
 
 @lru_cache(maxsize=None)
 def _pread() -> Callable[..., int]:
-    """The system's call that reads a file, here memory. It fails where there is none, and lets no other thread run."""
+    """The system's call that reads a file, here memory: it fails where there is none, and keeps Python's lock."""
     call = ctypes.PyDLL(None).pread
     call.argtypes = (ctypes.c_int, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_size_t)
     call.restype = ctypes.c_ssize_t

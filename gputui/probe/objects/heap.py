@@ -15,19 +15,19 @@ from gputui.probe.objects.listing import classes_of, finished, of_classes
 from gputui.probe.pace.meter import Meter
 
 YOUNG_AT_MOST = 10_000
-"""Young objects: with a garbage collector that the program has switched off, all that it makes are young."""
+"""How many young objects are read: if the program has switched the collector off, all that it makes stay young."""
 LISTED_PER_STEP = 150
-"""So many memory blocks of the interpreter take as long as a step of a look (3 us) to list as objects and let go."""
+"""How many of the interpreter's memory blocks can be listed as objects and let go in one step of the meter (3 us)."""
 SORTED_PER_STEP = 12
-"""The same for objects to be sorted out by type, most of them not in a processor's cache."""
+"""How many objects can be sorted by type in one step: most of them are not in the processor's cache."""
 TAKEN_PER_STEP = 6
-"""The same for objects to be taken from the list, without unfinished tuples, and then to be sorted out."""
+"""How many objects can be taken from the list, without unfinished tuples, and sorted by type in one step."""
 SORTED_AT_LEAST = 16_000
-"""So many objects are sorted, 3 to 8 ms of work, even where it took longer than expected to list them: otherwise no
-later scan would come further, either."""
+"""How many objects are sorted, 3 to 8 ms of work, even if listing them took longer than expected: otherwise no later
+scan would come further, either."""
 
 PIECE = 8_000
-"""So many objects are sorted before the clock is read again: on a slow machine 4 ms."""
+"""How many objects are sorted before the clock is read again: 4 ms on a slow machine."""
 
 FROZEN = "The program has called gc.freeze(): objects created before it are found only through variables."
 
@@ -45,7 +45,7 @@ class Heap:
         """Whether `gc.freeze()` hid objects from the last call of `all`."""
 
     def young(self) -> dict[int, list[Any]]:
-        """Those made lately, by kind: the intermediate results of a step are among them."""
+        """The finds among objects made lately, by kind: the intermediate results of a step are among them."""
         thresholds = gc.get_threshold()
         found = self._by_kind([])
         for generation, objects in enumerate((gc.get_count()[0], thresholds[0] * thresholds[1])):
@@ -60,7 +60,7 @@ class Heap:
             found[kinds[id(type(value))]].append(value)
 
     def all(self, meter: Meter, start: int) -> tuple[dict[int, list[Any]], int]:
-        """All of them from object number `start` on, by kind, and where the next scan has to go on (0: at the start).
+        """The finds from object number `start` on, by kind, and where the next scan has to go on (0: at the start).
 
         Listing the objects is one call of C, which cannot be interrupted: ask `may_visit_all` first.
         """
@@ -96,7 +96,7 @@ class Heap:
 
 
 def has_frozen(objects: Iterable[Any]) -> bool:
-    """Whether `gc.freeze()` keeps some out of all objects: the module `sys`, the oldest, is then not among the first.
+    """Whether `gc.freeze()` has hidden objects: the module `sys`, the oldest, is then not among these first ones.
 
     `gc.get_freeze_count()` visits all that is frozen: 0.1 s in a server.
     """

@@ -1,8 +1,8 @@
-"""Listing Python's objects, holding none of the tuples that another thread is in the middle of making.
+"""Lists Python's objects without holding a tuple that another thread is in the middle of making.
 
-As in `tuple(row for row in rows)`: Python raises SystemError in that thread if anything else refers to its tuple by the
-time it is full. So such tuples are let go in the same call of C that has listed them: no other thread runs in between.
-A tuple that is being made has places without an element, but for the moment at which it is full and gets larger.
+In `tuple(row for row in rows)`, Python raises SystemError in that thread if anything else refers to the tuple by the
+time it is full. So unfinished tuples are let go in the same call of C that lists them: no other thread runs in between.
+An unfinished tuple has places without an element, but for the moment at which it is full and gets larger.
 """
 
 from __future__ import annotations

@@ -44,22 +44,22 @@ _ITERATORS: tuple[type, ...] = (
 )
 _OF_ASYNCIO = "Task", "Future"
 _PARTS_OF_ASYNCIO = {"_coro": ""}, {"_result": ".result()", "_exception": ".exception()"}
-"""What tasks and futures hold of the program's until they are done and after that, each with its part of the name.
+"""The attributes with what a task or future holds until it is done, and after that, each with its part of the name.
 
-Reading it marks nothing as read.
+Reading them does not mark an exception as retrieved.
 """
 GENERATORS = (GeneratorType, CoroutineType, AsyncGeneratorType)
 AWAITED_AT_MOST = 32
-"""How many coroutines of one task, each of which waits for the next."""
+"""How many coroutines of one task are read, each of which waits for the next."""
 _PREFIXES = dict(zip(GENERATORS, ("gi", "cr", "ag")))
 _AWAITED = dict(zip(GENERATORS, ("gi_yieldfrom", "cr_await", "ag_await")))
-"""The attribute that has what one of these waits for."""
+"""The attribute with what a generator or coroutine waits for."""
 _PARTS: dict[AnyObject, list[list[tuple[str, Callable[[AnyObject], Any]]]]] = {}
-"""What reads them, by class, once the program has imported asyncio."""
+"""What reads the attributes of tasks and futures, by class, once the program has imported asyncio."""
 
 
 def types() -> tuple[type, ...]:
-    """The types of these objects."""
+    """The types whose objects `contents` reads; those of asyncio only once the program has imported it."""
     for cls in _of_asyncio():
         _PARTS[cls] = [
             [(part, vars(cls)[name].__get__) for name, part in parts.items() if name in vars(cls)]
@@ -90,7 +90,7 @@ def cache_of(function: AnyObject) -> dict[Any, Any]:
 
 
 def code_of(function: AnyObject) -> CodeType | None:
-    """The code of the function that a cache is of."""
+    """The code of the function whose results a cache keeps."""
     functions = (held for held in gc.get_referents(function) if type(held) is FunctionType)
     return next((held.__code__ for held in functions), None)
 
@@ -101,7 +101,7 @@ def limit_of(function: AnyObject) -> int:
 
 
 def has_links(cache: dict[Any, Any]) -> bool:
-    """Whether these are links to results, which cannot be followed one by one."""
+    """Whether a cache has links to its results instead of these; the links cannot be followed one by one."""
     return any(plain.type_name(link) == "_lru_list_elem" for link in itertools.islice(dict.values(cache), 1))
 
 
@@ -120,14 +120,14 @@ def _results(function: AnyObject) -> list[tuple[str, Any]]:
 
 
 def _of_threads(value: AnyObject) -> Iterable[tuple[str, Any]]:
-    """The attributes of a thread-local object, those of all threads: they are in a dictionary for each thread."""
+    """The attributes of a thread-local object in all threads, each of which has a dictionary of its own."""
     by_thread = (held for held in gc.get_referents(value) if type(held) is dict)
     for attributes in (own for held in by_thread for own in list(held.values()) if type(own) is dict):
         yield from ((f".{name}", held) for name, held in list(attributes.items()) if type(name) is str)
 
 
 def is_generator(value: AnyObject) -> bool:
-    """Whether a value is one of these, running or not."""
+    """Whether a value is a generator or coroutine, running or not."""
     return plain.is_one_of(type(value), GENERATORS)
 
 

@@ -22,7 +22,7 @@ mro_of = type.__dict__["__mro__"].__get__
 namespace_of = type.__dict__["__dict__"].__get__
 flags_of = type.__dict__["__flags__"].__get__
 HEAP_TYPE = 1 << 9
-"""CPython's flag of types made in Python (and a few in C): only objects of those have attributes of the program's."""
+"""CPython's flag of types made in Python (and a few in C): only their objects have attributes of the program's."""
 _name_of = type.__dict__["__name__"].__get__
 _module_of = type.__dict__["__module__"].__get__
 module_variables: Callable[[AnyObject], Any] = namespace_of(types.ModuleType)["__dict__"].__get__
@@ -32,19 +32,19 @@ text: Callable[[Any], str] = str.__str__
 
 
 class _Metaclasses:
-    """The metaclasses that were met, and whether they say themselves how their classes are hashed and compared.
+    """The metaclasses that this look has met, and which of them say how their classes are hashed and compared.
 
-    They are told by their ids, as hashing one could run code of its own metaclass.
+    Metaclasses are known by their ids, as hashing one could run code of its own metaclass.
     """
 
     def __init__(self) -> None:
         self._idents = {id(type)}
-        """The ids of those that leave it to `type`."""
+        """The ids of the metaclasses that leave this to `type`."""
         self._own_way: set[int] = set()
-        """The ids of the others that this look has met."""
+        """The ids of the metaclasses that do not."""
 
     def look(self) -> None:
-        """Forget them: the program may have changed one, and ids of those that are gone recur."""
+        """Forget all metaclasses: the program may have changed one, and ids of freed ones recur."""
         self._own_way.clear()
         self._idents = {id(type)}
 
@@ -77,7 +77,7 @@ def has_plain_names(namespace: dict[Any, Any]) -> bool:
 
 
 def variables_of(namespace: dict[Any, Any]) -> dict[str, Any]:
-    """A copy with plain names; what has no string as its name is left out."""
+    """A copy of a namespace with plain strings as names; values whose name is no string are left out."""
     if type(namespace) is dict and has_plain_names(namespace):
         return namespace.copy()
     named = ((name_of(name), value) for name, value in list(dict.items(namespace)))

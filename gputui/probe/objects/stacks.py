@@ -28,7 +28,7 @@ from gputui.probe.objects.torch_types import Torch
 CO_VARARGS = 0x4
 PROBE = "gputui.probe"
 NOTEBOOK_LIBRARIES = frozenset({"IPython", "ipykernel", "traitlets"})
-"""What runs the cells of a notebook: its variables lead to the program's by names that nobody has written."""
+"""The libraries that run notebooks: their variables lead to the program's objects by names that nobody has written."""
 _SETTING = frozenset(opmap[name] for name in ("STORE_ATTR", "DELETE_ATTR"))
 _SETTERS = frozenset(("setattr", "delattr", "__setattr__", "__delattr__"))
 
@@ -36,7 +36,7 @@ _SETTERS = frozenset(("setattr", "delattr", "__setattr__", "__delattr__"))
 class Namespace(NamedTuple):
     """Variables, and where to look for them in the source: "train.py:23 in step", "" for a module's globals.
 
-    `code` is that of a frame, unless its function belongs to a library.
+    `code` is the code of a frame; None for globals, and for a function of a library.
     """
 
     where: str
@@ -86,7 +86,7 @@ def namespaces(files: Mapping[str, str], frames: list[RunningFrame]) -> list[Nam
 
 
 def namespaces_of(files: Mapping[str, str], frames: list[RunningFrame], seen: set[int]) -> list[Namespace]:
-    """The same without `__main__`'s; `seen` are the ids of the globals that come no more, to which it adds these."""
+    """The same without `__main__`'s globals. `seen`: the ids of globals to leave out, to which those met are added."""
     spaces = []
     for frame, local_variables in frames:
         module = frame.f_globals
@@ -139,7 +139,7 @@ def is_in_backward(top: FrameType) -> bool:
 
 
 def are_in_backward(found: Iterable[list[FrameType]]) -> bool:
-    """Whether one of these stacks does: each function and each module is asked for its name once."""
+    """Whether one of these stacks waits for it. Each function and each module is asked for its name once."""
     frames = list(chain.from_iterable(found))
     names = map(attrgetter("co_name"), plain.by_id(map(_code_of, frames)).values())
     modules = plain.by_id(map(_globals_of, frames)).values()
@@ -193,7 +193,7 @@ def _is_dead(value: object) -> bool:
 
 
 def stacks_by_thread() -> dict[int, list[FrameType]]:
-    """The frames of all threads from the innermost outwards, the probe's among them, but for those of this look.
+    """The frames of all threads from the innermost outwards, the probe's other threads included, this look's left out.
 
     No variable here may hold this function's own frame: that cycle would stay until a garbage collection.
     """
@@ -203,7 +203,7 @@ def stacks_by_thread() -> dict[int, list[FrameType]]:
 
 
 def of_the_program(frames: list[FrameType]) -> list[FrameType]:
-    """A stack from the outermost frame inwards, without the probe's."""
+    """The frames of a stack from the outermost inwards, without the probe's."""
     return [frame for frame in reversed(frames) if not is_of_probe(frame)]
 
 
@@ -227,7 +227,7 @@ def is_library(module: dict[str, Any]) -> bool:
 
 
 def _standard_library() -> frozenset[str]:
-    """The names of its modules, which Python 3.8 and 3.9 do not list."""
+    """The names of the standard library's modules, which Python 3.8 and 3.9 do not list."""
     files = {file.partition(".")[0] for file in os.listdir(os.path.dirname(os.__file__))} - {"site-packages"}
     return frozenset(sys.builtin_module_names).union(files)
 

@@ -1,8 +1,8 @@
 """The threads at one moment: which of them every look reads, and what all of them are doing.
 
-What takes long for each thread (its variables, their names, what they lead to) is done at once for some of them only.
-What has to be known of all of them is asked of one of those that are at the same instructions of the same functions: a
-program may have thousands of threads, of which most wait for work.
+A program may have thousands of threads, of which most wait for work. So each look reads the variables of some threads
+only, as that takes long. What has to be known of all threads is asked of one among those that are at the same
+instructions of the same functions.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gputui.probe.objects.stacks import (
 from gputui.probe.pace.meter import Meter
 
 AT_ONCE = 16
-"""So many threads are read in every look: those that were started first, beside the calling one and the main one."""
+"""How many threads every look reads, those started first; the calling thread and the main one are read as well."""
 FRAME_STEPS = 3
 """How many steps of a look the variables of a frame and their names take."""
 _OF_THREAD = getattr(resource, "RUSAGE_THREAD", 1)
@@ -36,18 +36,18 @@ _code_of, _last_instruction_of = attrgetter("f_code"), attrgetter("f_lasti")
 
 
 class Threads(NamedTuple):
-    """The threads of the program, by the interpreter's numbers of them."""
+    """The threads of the program, by the interpreter's numbers for them."""
 
     here: list[FrameType]
-    """The stack of the calling thread, from the innermost frame outwards; so are the others."""
+    """The stack of the calling thread. This and the stacks below begin with the innermost frame."""
     running: list[RunningFrame]
     """The program's frames in the threads that every look reads."""
     others: dict[int, list[FrameType]]
-    """The stacks of those that are read in turns."""
+    """The stacks of the threads that are read in turns."""
     different: list[list[FrameType]]
-    """The stacks but for the calling thread's, each that is at the same instructions as another once."""
+    """The stacks of threads other than the calling one: of several at the same instructions, only one."""
     waits: int
-    """How often the calling thread had waited before: as long as that is the same, so is all of this."""
+    """How often the calling thread had waited: while that is unchanged, no other thread has run, and all this holds."""
 
     def modules(self) -> list[dict[str, Any]]:
         """The globals of the functions that run, each once."""
@@ -55,7 +55,7 @@ class Threads(NamedTuple):
         return list(plain.by_id(map(attrgetter("f_globals"), frames)).values())
 
     def are_freeing(self, meter: Meter) -> bool | None:
-        """Whether one runs code for an object that is being freed; None where there is no time to tell."""
+        """Whether a thread runs code for an object that is being freed; None if there is no time to tell."""
         if is_freeing(self.running):
             return True
         if not self.others:
@@ -88,7 +88,7 @@ def waits_of_this_thread() -> int:
 
 
 def _instructions(stacks: list[list[FrameType]]) -> Iterator[tuple[tuple[int, int], ...]]:
-    """Where each function on each stack is; the ids of code that runs are those of no other."""
+    """At which instruction each function on each stack is: its code's id, unique while it runs, and the offset."""
     frames = list(chain.from_iterable(stacks))
     places = list(zip(map(id, map(_code_of, frames)), map(_last_instruction_of, frames)))
     ends = list(accumulate(map(len, stacks)))

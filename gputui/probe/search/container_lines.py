@@ -1,4 +1,4 @@
-"""Where the program writes a container: which functions may add to it, and under which name they know it."""
+"""Where the program's code writes to a container: which functions may add to it, and the name that they use for it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gputui.probe.search.growing_lines import (
 from gputui.probe.search.variables import NamedValue
 
 _named_by_library: dict[tuple[int, str], bool] = {}
-"""Whether a class of a library names an attribute in its own functions, by its id: it stays as long as the process."""
+"""Whether a library's class, which lasts as long as the process, names an attribute, by the class's id and the name."""
 
 
 class Container(NamedTuple):
@@ -38,7 +38,7 @@ class Container(NamedTuple):
 
 
 def loads_of(container: Container) -> tuple[str, ...]:
-    """How the program reads the container: as a variable or as an attribute."""
+    """The instructions by which the program reads the container: as a variable, as an attribute, or either."""
     name, holder = container.named.name, container.holder
     if name.endswith("]") or is_in_library(container):
         return EITHER
@@ -47,9 +47,9 @@ def loads_of(container: Container) -> tuple[str, ...]:
 
 
 def is_in_library(container: Container) -> bool:
-    """Whether it is inside an object of a library, such as a `queue.Queue`: no line of the program names it.
+    """Whether the container is inside an object of a library, such as a `queue.Queue`: no line of the program names it.
 
-    What the library itself does not name is an attribute that the program has added, as to a module of PyTorch's.
+    An attribute that the library's code does not name was added by the program, as to a module of PyTorch's.
     """
     if not is_of_library(container):
         return False
@@ -64,26 +64,26 @@ def is_in_library(container: Container) -> bool:
 
 
 def is_of_library(container: Container) -> bool:
-    """Whether it is an attribute of an object whose class is a library's."""
+    """Whether the container is an attribute of an object whose class is a library's."""
     cls, name = type(container.holder), container.named.name
     is_of_object = container.holder is not None and not plain.is_one_of(cls, (FunctionType, MethodType))
     return is_of_object and "." in name and not name.endswith("]") and is_lasting(cls)
 
 
 def variable_of_program(container: Container) -> str:
-    """The last part of its name that the program may have written: `batches` of `loader.batches.queue`."""
+    """The last part of the container's name that the program may have written: `batches` of `loader.batches.queue`."""
     name = container.named.name
     return variable_of(name.rpartition(".")[0] if is_in_library(container) else name)
 
 
 def nearest_functions(container: Container, variable: str) -> Iterable[CodeType]:
-    """The functions of its holder's class, which are likely to add to the container."""
+    """The functions most likely to add to the container: methods of its holder's class, or the holder itself."""
     is_holders = container.holder is not None and not is_in_library(container)
     return functions_of(container.holder, variable) if is_holders else ()
 
 
 def in_classes(namespaces: list[Namespace], variable: str, known: dict[str, list[CodeType]]) -> list[CodeType]:
-    """The methods of the program's classes that mention the variable."""
+    """The methods of the program's classes that mention the variable; `known` has those of other containers."""
     if variable not in known:
         values = (value for space in namespaces if not space.is_function for value in list(space.variables.values()))
         classes = (cls for cls in values if issubclass(type(cls), type) and plain.flags_of(cls) & plain.HEAP_TYPE)
@@ -98,11 +98,11 @@ def functions_in(module: dict[str, Any] | None, variable: str) -> Iterator[CodeT
 
 
 def assigned_at(codes: list[CodeType], variable: str, files: Mapping[str, str]) -> str:
-    """Where this code, which runs, assigns the variable that leads to a container; "" if it does not."""
+    """Where this code, which runs now, assigns the variable that leads to a container; "" if it does not."""
     lines = (lines_that_assign(code, variable, files) for code in codes)
     return next(filter(None, lines), "") or lines_that_assign_global(codes, variable, files)
 
 
 def is_body_of(code: CodeType, module: dict[str, Any] | None) -> bool:
-    """Whether it is the code of the module itself, outside its functions."""
+    """Whether this is the code of the module itself, outside its functions."""
     return module is not None and code.co_name == "<module>" and code.co_filename == plain.text_in(module, "__file__")

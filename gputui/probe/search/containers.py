@@ -1,6 +1,6 @@
-"""The containers of tensors: how many elements each has, where it is, and how many graphs it keeps.
+"""The containers of tensors: how many elements each has, where it is, and how many autograd graphs it keeps.
 
-A length is exact even in a look that has time for a few of the elements only: by it the viewer sees growth.
+The length is exact even in a look that has time for a few of the elements only: the viewer tells growth by it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ DESCRIBED_AT_MOST = 256
 SENT_AT_MOST = 64
 SIZES_AT_MOST = 1024
 LRU_CACHE = "lru_cache"
-"""The type of a container that `functools.lru_cache` or `functools.cache` fills."""
+"""The `type` of what `functools.lru_cache` or `functools.cache` fills."""
 
 _INDEX = re.compile(r"[.\[]")
 
@@ -49,8 +49,8 @@ _value, _name, _where = itemgetter(0), itemgetter(1), itemgetter(2)
 
 
 class Roots(NamedTuple):
-    """The tensors in containers, by columns: the name and the variable's place of each, those by which the container
-    leads to it, and whether it has a graph."""
+    """The tensors in containers, in columns: the name and place of each, the name and place of the element by which a
+    container leads to it (an exception whose locals have it, or the tensor itself), and whether it has a graph."""
 
     names: list[str]
     wheres: list[Where]
@@ -64,7 +64,8 @@ def describe(
 ) -> list[dict[str, Any]]:
     """Most fields of `gputui.model.attached.tensors.Container` for each; `add_graphs` adds the others.
 
-    `files` has names for some files, such as "cell 12". `unread` are the ids of lists of tensors that were not read.
+    `files` has names for some files, such as "cell 12". `unread`: the ids of containers of tensors in which this look
+    may have read nothing.
     """
     frames = [(space.where, space.code) for space in namespaces if space.code is not None]
     described = []
@@ -112,11 +113,10 @@ def roots(
     exceptions: Iterable[NamedValue],
     have_graphs: Callable[[list[Any]], list[bool]],
 ) -> Roots:
-    """The tensors that are in containers, also as locals that an exception in a container keeps.
+    """The tensors in containers, and in the local variables that an exception in a container keeps.
 
-    `models` are modules and optimizers: for the container they count as one tensor each.
-
-    There may be thousands: only their graphs are asked for now, and what is returned holds no tensor.
+    `models` are modules and optimizers: each in a container counts as one tensor. As there may be thousands of tensors,
+    the stop asks only whether they have graphs. What is returned holds no tensor.
     """
     in_containers = {exception.name: exception for exception in exceptions if "[" in exception.name}
     elements = tensors
@@ -137,7 +137,7 @@ def roots(
 
 
 def _holder_of(where: Where) -> str:
-    """The variable of the exception that keeps a local one there; "" for none."""
+    """The variable with the exception that keeps a local variable at this place; "" for any other place."""
     return where.holder if type(where) is InException and where.exception == HELD else ""
 
 
@@ -149,9 +149,8 @@ def add_graphs(
 ) -> list[dict[str, Any]]:
     """The containers that hold tensors, with how many of their elements were read and how many of these keep a graph.
 
-    `nodes` are the numbers of graph nodes that were visited from a tensor, by its owner; `sizes` has those of earlier
-    looks, with the number of graphs, by the id and the name of the container. Works on names alone, in the
-    probe's thread, after the look.
+    `nodes`: how many graph nodes were visited from a tensor, by its owner. `sizes` keeps (operations, graphs) from look
+    to look, by the id and the name of the container. Runs in the probe's thread, after the look, on names alone.
     """
     counts = _count_elements(described, roots, nodes)
     with_tensors = []
@@ -165,14 +164,14 @@ def add_graphs(
             operations, walked = _size_of_graphs(container, elements, sizes)
             counted = {"read": read, "graphs": graphs, "nodes": operations, "walked": walked}
             with_tensors.append({**container, **counted})
-    with_tensors.sort(key=lambda container: -container["elements"])  # of a long one, a look may read little
+    with_tensors.sort(key=lambda container: -container["elements"])  # a look may read little of a long one
     return with_tensors[:SENT_AT_MOST]
 
 
 def _count_elements(
     described: list[dict[str, Any]], roots: Roots, nodes: Mapping[Owner, int]
 ) -> dict[tuple[Where, str], _Elements]:
-    """The elements of each container that lead to tensors, by the place and the name of the container."""
+    """The elements of each container that lead to tensors, by the place of its variable and its name."""
     counts: dict[tuple[Where, str], _Elements] = {}
     for container in described:
         counts.setdefault((container["variable"], container["name"]), _Elements())
@@ -196,7 +195,7 @@ def _count_elements(
 def _size_of_graphs(
     container: dict[str, Any], elements: _Elements, sizes: dict[tuple[int, str], tuple[int, int]]
 ) -> tuple[int, int]:
-    """The number of operations in a number of graphs: those that this look has counted, or else an earlier one."""
+    """The operations counted in some of its graphs, and the number of these: of this look, or of an earlier one."""
     if len(sizes) > SIZES_AT_MOST:
         sizes.clear()
     key = container["ident"], container["name"]
@@ -206,7 +205,7 @@ def _size_of_graphs(
 
 
 def _are_plain(roots: Roots) -> list[bool]:
-    """Which tensors have no graph and are themselves elements of one container."""
+    """Which tensors have no graph and are themselves elements of a container that is in no other."""
     names = roots.element_names
     brackets = map(str.find, names, repeat("[")), map(str.rfind, names, repeat("["))
     are_elements = map(and_, map(eq, *brackets), map(str.endswith, names, repeat("]")))
@@ -214,13 +213,13 @@ def _are_plain(roots: Roots) -> list[bool]:
 
 
 class _Elements:
-    """The elements of one container that lead to tensors, by their key."""
+    """The elements of one container that lead to tensors. In `walked` of their graphs, `nodes` nodes were visited."""
 
     def __init__(self) -> None:
         self.plain = 0
         """How many are tensors themselves, without a graph."""
         self.read: set[str] = set()
-        """The keys of the others."""
+        """The keys of the others, as `add` is given them."""
         self.with_graph: set[str] = set()
         self.nodes = self.walked = 0
 
@@ -245,13 +244,13 @@ def _is_cache(value: AnyObject) -> bool:
 
 
 def _definition(value: AnyObject, files: Mapping[str, str]) -> str:
-    """The place of the function whose results a cache keeps, "" for other containers."""
+    """Where the function is defined whose results a cache keeps; "" for other containers."""
     code = opaque.code_of(value) if _is_cache(value) else None
     return place(code, code.co_firstlineno, files) if code else ""
 
 
 def _module_of(named: NamedValue, namespaces: list[Namespace]) -> dict[str, Any] | None:
-    """The globals of the module whose variable leads to the value."""
+    """The globals of the module whose variable leads to the value; None without one."""
     variable = named.name.partition("[")[0].partition(".")[0]
     modules = [
         space.variables

@@ -30,7 +30,7 @@ ATTRIBUTE = ("LOAD_ATTR",)
 EITHER = VARIABLE + ATTRIBUTE
 CALLED = ("LOAD_METHOD", "LOAD_ATTR", *VARIABLE)
 KEYWORDS = ("KW_NAMES", "LOAD_CONST")
-"""Load the names of the keyword arguments of a call, in Python 3.11 and 3.12 and in others."""
+"""The instructions for the names of a call's keyword arguments: in Python 3.11 and 3.12, and in other versions."""
 LOCAL = ("STORE_FAST", "STORE_DEREF")
 GLOBAL = ("STORE_GLOBAL", "STORE_NAME")
 STORED_ATTRIBUTE = ("STORE_ATTR",)
@@ -38,7 +38,7 @@ SCOPES = (
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda),
     *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
 )
-"""What has variables of its own."""
+"""Syntax that has variables of its own."""
 KNOWN_AT_MOST = 4096
 FUNCTIONS_AT_MOST = 64
 """How many functions of one class or module may be read for one container."""
@@ -57,7 +57,7 @@ def variable_of(name: str) -> str:
 
 
 def functions_of(holder: AnyObject, variable: str) -> list[CodeType]:
-    """The code of a function, or of the methods of an object's class that mention the variable."""
+    """The code of the holder if it is a function; otherwise of those methods of its class that mention the variable."""
     if type(holder) is MethodType:
         return [holder.__func__.__code__] if type(holder.__func__) is FunctionType else []
     if type(holder) is FunctionType:
@@ -93,7 +93,7 @@ def _passes(code: CodeType, word: str) -> bool:
 def _has_keyword(constant: Any, word: str) -> bool:  # noqa: ANN401
     """Whether a constant of code names the keyword arguments of a call, this one among them.
 
-    Libraries that write bytecode put objects of others there: only texts are compared, which runs no code of theirs.
+    Libraries that write bytecode put any object among the constants: only strings are compared, which runs no code.
     """
     return type(constant) is tuple and set(map(type, constant)) == {str} and word in constant
 
@@ -103,7 +103,7 @@ def mentioning(
     word: str,
     is_in: Callable[[CodeType, str], bool] = mentions,
 ) -> Iterator[CodeType]:
-    """The code of the functions among these values that mention a variable, or in which the word is by `is_in`."""
+    """The code of those functions in a namespace in which `is_in` finds the word."""
     for value in list(namespace.values()):
         if type(value) is FunctionType and is_in(value.__code__, word):
             yield value.__code__
@@ -113,8 +113,8 @@ def line_of_growth(codes: Iterable[CodeType], variable: str, loads: tuple[str, .
     """`train.py:31 in step`: the first place in these functions that adds to the variable; "" without any.
 
     `loads` are the instructions that count as reading it: `VARIABLE`, `ATTRIBUTE` or `EITHER`. `files` has names for
-    some files, such as "cell 12". A line of an installed package counts if the program has none, and one of the
-    standard library never does.
+    some files, such as "cell 12". A line of an installed package counts only if the program has none, and a line of
+    the standard library never does.
     """
     found: list[CodeType] = list(codes)
     of_program = [code for code in found if not is_of_library(code)]
@@ -129,7 +129,7 @@ def is_of_package(code: CodeType) -> bool:
 
 
 def is_of_library(code: CodeType) -> bool:
-    """Whether it is of an installed package or of the standard library, where no user changes a line."""
+    """Whether code is of an installed package or of the standard library, where no user changes a line."""
     return plain.text(code.co_filename).startswith(_STANDARD_LIBRARY) or is_of_package(code)
 
 
@@ -139,7 +139,7 @@ def lines_that_assign(code: CodeType, variable: str, files: Mapping[str, str], s
 
 
 def lines_that_assign_global(codes: Iterable[CodeType], variable: str, files: Mapping[str, str]) -> str:
-    """`train.py:12, 98`: where this code of one file assigns a global variable; "" if it does not."""
+    """`train.py:12, 98`: where these codes, all of one file, assign a global variable; "" if they do not."""
     numbers, path = set(), ""
     for code in codes:
         found = _numbers_that_assign(code, variable, GLOBAL)
@@ -176,7 +176,7 @@ def lines_that_call(code: CodeType, function: str, files: Mapping[str, str]) -> 
 
 def _calls(code: CodeType, function: str, instruction: dis.Instruction) -> bool:
     if instruction.opname in KEYWORDS:
-        return _has_keyword(code.co_consts[instruction.arg or 0], function)  # Python 3.11 has it not in `argval`
+        return _has_keyword(code.co_consts[instruction.arg or 0], function)  # not in `argval` in Python 3.11
     return instruction.opname.startswith(CALLED) and function in _names(instruction)
 
 
@@ -200,7 +200,7 @@ def _place(code: CodeType, lines: list[int], files: Mapping[str, str]) -> str:
 
 
 def _names(instruction: dis.Instruction) -> tuple[str, ...]:
-    """The variables that an instruction loads or stores: two for some of Python 3.13 and newer."""
+    """The variables that an instruction loads or stores: two for some instructions of Python 3.13 and newer."""
     value = instruction.argval
     return value if type(value) is tuple else (value,)
 
@@ -224,7 +224,7 @@ def _once(code: CodeType, variable: str, opnames: tuple[str, ...], read: Callabl
 
 
 def _line(code: CodeType, variable: str, loads: tuple[str, ...], files: Mapping[str, str]) -> str:
-    """In this function or in one that is defined inside it."""
+    """The first place that adds to the variable, in this function or in one that is defined inside it."""
     if not mentions(code, variable):
         return ""
     line = is_loaded = 0

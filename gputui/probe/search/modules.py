@@ -1,6 +1,6 @@
 """The program's modules with the names that `named_parameters()` would give them, known from look to look.
 
-Modules are held by weak references. A look reads a few of them again to notice changes, and all of them in the end.
+Modules are held by weak references. To notice changes, each look reads a few of them again, and several looks read all.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ FORWARDING_WRAPPERS = frozenset({"_orig_mod", "_fsdp_wrapped_module", "_checkpoi
 READ_AGAIN = 128
 """How many known modules a look reads again for new or replaced children."""
 NAMED_AGAIN_AT = 1.5
-"""While there are modules left to read, those that are known get their names once there are this many times as many."""
+"""While modules are left to read, those read get names only once there are this many times as many as have names."""
 
 # How a module was found, the best name first.
 BY_VARIABLE, AS_SELF, AMONG_OBJECTS, AS_CHILD = range(4)
 
 
 class KnownModule:
-    """A module with its full name ("model.layers.0"); `children` are their keys and ids."""
+    """A module with its full name ("model.layers.0"), and the key and id of each of its `children`."""
 
     __slots__ = (
         *(
@@ -55,17 +55,17 @@ class KnownModule:
         self.is_mere_wrapper = False
         """Whether it has one child and no parameters of its own."""
         self.has_parameters = self.has_buffers = False
-        """Whether it has some of its own."""
+        """Whether the module itself has any, not only modules below it."""
         self.found = AS_CHILD
         self.variable = type_name(module)
-        """The name it was found under, if it was found other than as a child."""
+        """The name that it has as the root of a tree: of its variable, or else of its class."""
         self.name = ""
         self.names: dict[str, str] = {}
-        """The names of its tensors by their keys: a name that is made once is not made in every look."""
+        """The full names of its tensors by their keys, so that not every look makes them again."""
         self.is_alone = False
         """Whether no variable leads to it or to a module above it, as far as looks have found."""
         self.rests_until = 0
-        """Until which search (`SearchMemory.number`) its attributes are skipped, as they led to nothing."""
+        """The number of the search (`SearchMemory.number`) that reads its attributes again, which led to nothing."""
 
     def name_of(self, key: str) -> str:
         """The full name of its parameter or buffer."""
@@ -76,11 +76,11 @@ class KnownModule:
 
 
 class ModuleTrees:
-    """Every module below those that a look found, each once. Reading them can take several looks."""
+    """The modules that looks have found, and all modules below them. Reading them can take several looks."""
 
     def __init__(self) -> None:
         self.named: list[KnownModule] = []
-        """All that are known, parents before children."""
+        """All that have names, parents before children."""
         self.wrappers: list[KnownModule] = []
         """Those with one child and no parameters of their own."""
         self.version = 0
@@ -91,15 +91,15 @@ class ModuleTrees:
         self._unread: list[weakref.ref[Any]] = []
         self._next_again = 0
         self._growing: dict[int, KnownModule] = {}
-        """Those that got more children lately, by id: adapters, or a pool of prompts. Each look reads them first."""
+        """Those that got more children after they were named, by id, such as adapters: each look reads them first."""
         self._inner: set[int] = set()
-        """The ids of modules below others when names were given: the variables that hold these name none."""
+        """The ids of the modules that were below others when names were given: a variable does not name these."""
         self._is_changed = False
         """Whether names may have changed since they were given."""
 
     def update(self, in_variables: list[NamedValue], among_objects: Iterable[Module], meter: Meter) -> None:
         """Add the modules of this look and everything below them, as far as the meter allows."""
-        self._is_changed |= self._read_again(meter)  # first, as what is new has its name from what it was added to
+        self._is_changed |= self._read_again(meter)  # first: a new child is named after its parent
         changed = [self._find(named.value, _kind_of(named), named.name) for named in in_variables]
         changed += [self._find(module, AMONG_OBJECTS, type_name(module)) for module in among_objects]
         self._is_changed |= any(changed) | self._lose_replaced(in_variables) | self._read_unread(meter)
@@ -112,7 +112,7 @@ class ModuleTrees:
         return {known.name.partition(".")[0] for known in self.named if known.is_alone}
 
     def below(self, module: Module) -> list[KnownModule]:
-        """The known modules of a tree, its root included."""
+        """This module and all below it, as far as they are known."""
         pending = [id(module)]
         tree: dict[int, KnownModule] = {}
         while pending:
@@ -136,7 +136,7 @@ class ModuleTrees:
         return id(module) not in self._inner
 
     def _lose_replaced(self, in_variables: list[NamedValue]) -> bool:
-        """Forget the names of modules whose variables lead to others by now; returns whether that changes names."""
+        """Forget the names of modules whose variables hold other modules by now; returns whether that changes names."""
         found = set(map(id, map(attrgetter("value"), in_variables)))
         is_changed = False
         for named in in_variables:
@@ -160,7 +160,7 @@ class ModuleTrees:
         return known
 
     def _read_unread(self, meter: Meter) -> bool:
-        """Read modules that were not read yet; returns whether names may change."""
+        """Read the children of modules that were not read yet; returns whether names may change."""
         is_changed = False
         while self._unread and meter.spend():
             module = self._unread.pop()()
@@ -169,7 +169,7 @@ class ModuleTrees:
         return is_changed
 
     def _read_again(self, meter: Meter) -> bool:
-        """Read a few modules again; returns whether names may change, or one is gone."""
+        """Read the children of a few modules again; returns whether names may change, as one is gone or has others."""
         if self._next_again >= len(self.named):
             self._next_again = 0
         some = self.named[self._next_again : self._next_again + READ_AGAIN]
@@ -186,7 +186,7 @@ class ModuleTrees:
     def _read_children(self, module: Module) -> bool:
         """Read the children of a known module and add the new ones; returns whether names may change by that.
 
-        Those that were added to a module after others get their names at once.
+        Children that were appended to earlier ones are named here: they change no other name.
         """
         known = self._known[id(module)]
         entries = [(key, child) for key, child in registered(module, "_modules") if child is not None]
@@ -217,7 +217,7 @@ class ModuleTrees:
         known.has_buffers = bool(registered(module, "_buffers"))
 
     def _add_child(self, module: Module) -> bool:
-        """Add a module unless it is known; returns whether it was not."""
+        """Add a module unless it is known; returns whether it was added."""
         known = self._known.get(id(module))
         if known is not None and known.reference() is module:
             return False
@@ -225,7 +225,7 @@ class ModuleTrees:
         return True
 
     def _name(self) -> None:
-        """Name all modules: from those held by variables down, then from those found otherwise.
+        """Name all modules: from those that variables hold down, then from those found otherwise.
 
         A module known only as `self`, in its own method, is named after its class. If both a wrapper (DDP, compile) and
         the module it wraps are in variables, the wrapped module's own variable names it.
@@ -240,14 +240,14 @@ class ModuleTrees:
         for found in (AS_SELF, AMONG_OBJECTS, AS_CHILD):
             roots += [ident for ident, known in self._known.items() if known.found == found and ident not in below]
         named: dict[int, KnownModule] = {}
-        for ident in (*roots, *self._known):  # the second for those below a module that is gone
+        for ident in (*roots, *self._known):  # all, as the module above some may be gone
             self._name_tree(ident, self._known[ident], named)
         self.named = list(named.values())
         self.wrappers = [known for known in self.named if known.is_mere_wrapper]
         self.version += 1
 
     def kept(self, roots: list[NamedValue]) -> dict[int, tuple[NamedValue, KnownModule]]:
-        """Modules that only keepers lead to, with the root by which they are kept, by the id of `KnownModule`."""
+        """Modules to which only keepers lead, each with the root above it, by the id of its `KnownModule`."""
         if not any(named.keeper for named in roots):
             return {}
         live = {id(known) for named in roots if not named.keeper for known in self.below(named.value)}
@@ -259,7 +259,7 @@ class ModuleTrees:
         return kept
 
     def _below_others(self) -> tuple[set[int], set[int]]:
-        """The ids of modules below others, and separately of those that are the only child of a mere wrapper."""
+        """The ids of the modules below others; apart from these, of the only children of mere wrappers."""
         inner: set[int] = set()
         wrapped: set[int] = set()
         for known in self._known.values():
@@ -298,7 +298,7 @@ def registered(module: Module, attribute: str) -> list[tuple[str, Any]]:
 
 
 def all_registered(modules: list[Module], attribute: str) -> list[Any]:
-    """The values of those entries of all these modules, without None."""
+    """The values in the `_parameters`, `_buffers` or `_modules` of all these modules, without None."""
     try:
         entries: Iterator[Any] = map(dict.get, map(module_dict_getter(), modules), repeat(attribute))
         values = list(chain.from_iterable(map(dict.values, entries)))

@@ -1,5 +1,5 @@
-"""The variables of threads and asyncio's tasks beyond the first: in each look of those that led to something, then the
-others in turn. A server may have a task for each of thousands of connections."""
+"""Searches the variables of threads and asyncio's tasks beyond the first sixteen: the others in turn, then in each look
+those that led to something. A server may have a task for each of thousands of connections."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from gputui.protocol.owners import Owner
 
 THREADS_AT_ONCE = 8
 DUE_SHARE = 0.5
-"""Of the time for all, for threads that may lead to something by now: first, as what the others hold keeps its name."""
+"""The share of the time for threads that led to nothing before. They come first: other threads' tensors keep names."""
 REST = 8
 """For how many searches a thread that led to nothing is passed over."""
 OWNERS_AT_MOST = 64
-"""Of one thread."""
+"""How many owners of tensors are kept for one thread."""
 
 
 class OtherThreads:
-    """Belongs to one process; knows threads by the interpreter's numbers of them, and tasks by their ids."""
+    """Belongs to one process; knows threads by the interpreter's numbers for them, and tasks by their ids."""
 
     def __init__(self, turns: Turns) -> None:
         self._turns = turns
         self._owners: dict[int, frozenset[Owner]] = {}
-        """What the tensors are called that a thread led to, of each that led to something."""
+        """The owners of the tensors that a thread led to, for each thread that led to something."""
         self._rests: dict[int, int] = {}
-        """Until which search the others are passed over."""
+        """For each other thread, the number of the search that reads it again."""
         self._number = 0
         self.unread: frozenset[Owner] = frozenset()
-        """Of tensors to which threads led that this search had no time for."""
+        """The owners of tensors to which threads led in earlier searches that this one had no time for."""
 
     def search(
         self,
@@ -45,7 +45,7 @@ class OtherThreads:
     ) -> list[Namespace]:
         """Search the variables of these threads as far as there is time; returns those in which something was found.
 
-        Each is given with what reads its stack.
+        `threads` has a function for each that reads its stack, the innermost frame first.
         """
         self._number += 1
         self._owners = {ident: owners for ident, owners in self._owners.items() if ident in threads}
@@ -67,7 +67,7 @@ class OtherThreads:
         return found
 
     def known(self, threads: Threads) -> list[RunningFrame]:
-        """The frames of the first threads, and of the others that led to something."""
+        """The program's frames in the threads that every look reads, and in the others that led to something."""
         leading = [frames for ident, frames in threads.others.items() if ident in self._owners]
         return [*threads.running, *with_variables(list(chain.from_iterable(map(of_the_program, leading))))]
 

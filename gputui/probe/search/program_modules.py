@@ -1,6 +1,6 @@
-"""The globals and class attributes of modules: of the program's own that are not on a stack now, and of installed ones.
+"""Searches the globals and class attributes of modules that no stack leads to now: the program's own and installed.
 
-Of installed modules those are searched that a stack was seen to come through: their code has to do with this program.
+An installed module is searched if one of its functions was seen on a stack: then it has to do with this program.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gputui.probe.search.search import VariableSearch
 MODULES_AT_ONCE = 32
 """How many modules a look searches beside those in which earlier looks found tensors."""
 OTHERS_EVERY = 4
-"""How often a look searches any of the others, but also right after another module was imported."""
+"""One in so many looks searches any of the others, and so does the look after another module was imported."""
 VARIABLES_PER_STEP = 16
 
 _STANDARD_LIBRARY = sysconfig.get_path("stdlib")
@@ -32,16 +32,16 @@ class ProgramModules:
         self._own: list[str] = []
         """The names of the program's own modules."""
         self._packages: set[str] = set()
-        """The names of the installed modules."""
+        """The names of installed modules that were seen on a stack."""
         self._with_tensors: set[str] = set()
         self._imported = 0
         self._start = 0
         self._looks = 0
 
     def search(self, search: VariableSearch, running: list[dict[str, Any]], meter: Meter) -> list[Namespace]:
-        """Search the modules in which tensors were found before, and the next few of the others; returns the former.
+        """Search the modules in which earlier looks found something, and the next few of the others.
 
-        `running`: the globals of the functions that run.
+        Returns the namespaces of those in which something was found. `running`: the globals of the functions that run.
         """
         self._note(running)
         others = self._own + sorted(self._packages)
@@ -65,7 +65,7 @@ class ProgramModules:
         return with_tensors
 
     def _note(self, running: list[dict[str, Any]]) -> None:
-        """Know the modules that there are now."""
+        """Update the names of the program's own modules and of installed ones."""
         if len(sys.modules) != self._imported:
             self._imported, self._looks = len(sys.modules), 0
             self._own = [

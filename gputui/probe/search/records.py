@@ -1,7 +1,7 @@
-"""The tensors of a long list, or of the objects, dictionaries and tuples in it: read in loops of C.
+"""Reads the tensors in a long container, and in the objects, dictionaries and tuples in it, in loops of C.
 
-A search takes some microseconds for each object that it visits, this a part of one. So a look that may stop the program
-for longer reads thousands of records with it. It finds tensors alone.
+An element of such a container is called a record. A search takes some microseconds for each object; a record takes less
+than one. So a look that may stop the program for longer reads thousands of them. Only tensors are found.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ from gputui.probe.pace.meter import Meter
 RECORDS_AT_MOST = 32_768
 """How many elements of one container are read."""
 RECORDS_AT_ONCE = 2048
-"""How many of them, with one tensor each, are read between two questions whether there is time left."""
+"""How many elements, with one tensor each, are read between two questions whether there is time left."""
 RECORDS_PER_STEP = 4
-"""So many of them cost as much as one object that a search visits."""
+"""How many elements count as one step of the meter."""
 VALUES_AT_ONCE = 1 << 15
-"""How many values the records of one type may hold that are read at once."""
+"""How many values that records of one type hold are read at once; the rest is left out."""
 SAMPLE = 32
-"""If so many of the elements lead to no tensor, the others are not read."""
+"""If this many first elements lead to no tensor, the others are not read."""
 LEVELS = 3
-"""How deep a record is read: `batches[3][1].fields['image']` is at the third level."""
+"""How many levels of a record are read: `batches[3][1].fields['image']` is at the third level."""
 TYPES_AT_MOST = 8
 """How many types the records of one container may have."""
 ONE_BY_ONE = frozenset((FUNCTION, OPAQUE, GENERATOR))
-"""The kinds of records that are not read in loops of C, and how many fewer of them are read at once."""
+"""The kinds of records that cannot be read in loops of C: only one in `FEWER` of the usual number is read at once."""
 FEWER = 8
 HOLDERS = frozenset((SEQUENCE, MAPPING, OBJECT)) | ONE_BY_ONE
 """The kinds of records."""
 UNREADABLE = (RuntimeError, AttributeError, TypeError)
-"""What is raised for a container that changes meanwhile, and for an object still being made."""
+"""The errors that reading a container raises if another thread changes it, or an object that is still being made."""
 
 
 class Found(NamedTuple):
-    """Tensors and their names, and whether all were read."""
+    """Tensors with their names; `is_whole` says whether nothing was left out."""
 
     names: list[str]
     tensors: list[Any]
@@ -84,11 +84,11 @@ class RecordReader:
         self._classifier = classifier
         self._attributes = attributes
         self._passed_over = passed_over
-        """Records of this class that others hold are not read."""
+        """Objects of this class inside records are not read: for trees and chains, whose objects come one by one."""
         self._has_read_one_by_one = False
 
     def of_objects(self, objects: list[Any], name: str) -> Found:
-        """The tensors in the attributes of these objects of one type, all by one name."""
+        """The tensors in the attributes of these objects of one type; all objects have this name."""
         return self._inside(OBJECT, [name] * len(objects), objects, LEVELS)
 
     @staticmethod
@@ -97,7 +97,7 @@ class RecordReader:
         return dict.__len__(container) if kind == MAPPING else int(_base(container).__len__(container))
 
     def at_the_ends(self, container: AnyObject, kind: int, name: str) -> Found:
-        """The tensors in the first and the last elements."""
+        """The tensors in the first and in the last `SAMPLE` elements."""
         length = self.length(container, kind)
         first = self.part(container, kind, name, 0, min(SAMPLE, length))
         return first + self.part(container, kind, name, max(min(SAMPLE, length), length - SAMPLE), length)
@@ -112,7 +112,7 @@ class RecordReader:
         return list(zip(names, elements))
 
     def part(self, container: AnyObject, kind: int, name: str, first: int, last: int) -> Found:
-        """The tensors in these elements of a list or a dictionary."""
+        """The tensors in the elements of a list or a dictionary from number `first` on and before `last`."""
         try:
             elements, names = _elements(container, kind, name, first, last)
         except RuntimeError:  # another thread changes it
@@ -120,7 +120,7 @@ class RecordReader:
         return self._tensors(names, elements, LEVELS)
 
     def elements(self, container: AnyObject, kind: int, name: str, start: int, meter: Meter) -> Found:
-        """The tensors in the elements of a list or a dictionary from number `start` on, by the container's name."""
+        """The tensors in the elements of a list or a dictionary from number `start` on; `name` is the container's."""
         elements, names = _elements(container, kind, name, start, start + RECORDS_AT_MOST)
         self._has_read_one_by_one = False
         found = self._tensors(names[:SAMPLE], elements[:SAMPLE], LEVELS)
@@ -190,7 +190,7 @@ class RecordReader:
 
 
 def _elements(container: AnyObject, kind: int, name: str, start: int, end: int) -> tuple[list[Any], list[str]]:
-    """The elements from number `start` to `end` with their names."""
+    """The elements from number `start` on and before `end`, and their names."""
     if kind == MAPPING:
         items = list(islice(dict.items(container), start, end))
         return [value for _, value in items], [f"{name}[{plain.key_text(key)}]" for key, _ in items]
@@ -257,7 +257,7 @@ def _attribute(key: AnyObject) -> str:
 
 
 def _in_function(key: str) -> str:
-    """Of a method it is what its object is."""
+    """What a variable of a function adds to the name: nothing for `self`, as a method is called like its object."""
     return key if key[:1] in ".[" else "" if key == "self" else f".{key}"
 
 

@@ -1,7 +1,5 @@
-"""What a search learns on its way: which objects lead to nothing, how far it got in a large container, and which
-objects make up trees and chains that lead farther than it goes.
-
-What the next search needs is kept as numbers; optimizers are kept by weak references.
+"""What a search remembers for the next, as numbers and weak references: which objects hold no tensors, and where it
+stopped reading a long container. Within one search: the objects in trees and chains that lead farther than it goes.
 """
 
 from __future__ import annotations
@@ -20,34 +18,34 @@ from gputui.probe.search.variables import CONTAINERS_AT_LEAST, CONTAINERS_AT_ONC
 from gputui.protocol.owners import Where
 
 MORE_AT_ONCE = 8
-"""By how much a search that had time for all lets the next one read more elements of each container."""
+"""By how much `containers_at_once` grows after a search that had time for all variables; after others it is halved."""
 SHORTEST_REST = 8
-"""For how many looks, at least, an object that led to nothing is not searched again."""
+"""How many looks, at least, skip an object that led to nothing."""
 SEARCHED_AGAIN = 250
-"""How many of those objects are searched again in each look, about: half a millisecond of work."""
+"""About how many objects that led to nothing each look searches again: half a millisecond of work."""
 REMEMBERED_AT_MOST = 20_000
 CONTAINERS = frozenset(map(id, (dict, *SEQUENCES)))
-"""The ids of Python's own containers: a subclass may have attributes."""
+"""The ids of Python's own container types, without subclasses: these may have attributes."""
 FORGETS_EVERY = 64
-"""How often the objects that need not be skipped any more are forgotten, in looks: most of them are gone by then."""
+"""Every so many looks, objects that are no longer to be skipped are forgotten: most of them are gone by then."""
 
 
 class SearchMemory:
-    """What searches have learned, for the next one; nothing of the program's is kept alive.
+    """Remembers from one search to the next which objects hold no tensors, and where reading of a container stopped.
 
-    With `reads_records`, a search reads thousands of elements of a container where it would read a hundred.
+    With `reads_records`, a search reads thousands of elements that are containers or objects, instead of a hundred.
     """
 
     def __init__(self, *, reads_records: bool = False) -> None:
         self.reads_records = reads_records
         self.number = 0
-        """How many searches there were."""
+        """The number of this search."""
         self.starts: dict[int, int] = {}
-        """The element from which to go on in a large container, by its id."""
+        """The number of the element from which to go on in a long container, by the container's id."""
         self.containers_at_once = CONTAINERS_AT_ONCE
-        """How many elements of a container, which hold others, a search reads."""
+        """How many elements of a container a search reads if they are containers or objects themselves."""
         self._rests: dict[int, int] = {}
-        """Until which search to skip an object that led to nothing, by `_key` of the object."""
+        """The number of the search that reads an object again which led to nothing, by `_key` of the object."""
         self._optimizers: dict[int, tuple[weakref.ref[Any], str]] = {}
 
     def begin(self) -> None:
@@ -59,7 +57,7 @@ class SearchMemory:
                 numbers.clear()
 
     def note_end(self, *, is_cut: bool) -> None:
-        """A search of the first variables has ended, or had no time for all."""
+        """A search of the first variables has ended; `is_cut`: it had no time for all."""
         at_once = self.containers_at_once // 2 if is_cut else self.containers_at_once + MORE_AT_ONCE
         self.containers_at_once = min(max(at_once, CONTAINERS_AT_LEAST), CONTAINERS_AT_ONCE)
 
@@ -68,23 +66,23 @@ class SearchMemory:
         return self._rests.get(_key(value, size), 0) > self.number
 
     def let_rest(self, value: AnyObject, size: int) -> None:
-        """Note that an object of this many elements led to nothing."""
+        """Note that an object led to nothing; `size` is its number of elements, 0 for anything but a container."""
         self._rests[_key(value, size)] = self.rests_until(value)
 
     def rests_until(self, value: AnyObject) -> int:
-        """Until which search an object need not be searched again that leads to nothing now."""
+        """The number of the search that has to read an object again which leads to nothing now."""
         looks = max(SHORTEST_REST, len(self._rests) // SEARCHED_AGAIN)
         return self.number + looks + (id(value) >> 4) % looks  # so that not all end in the same look
 
     def remember_optimizers(self, optimizers: Iterable[NamedValue]) -> list[NamedValue]:
         """Know these optimizers in later looks too, even if no variable on a stack leads to them then.
 
-        Returns them with the names that they had in earlier looks: which variable leads to one depends on the moment.
+        Returns them with the names of earlier looks: which variable leads to an optimizer depends on the moment.
         """
         return [named._replace(name=self._lasting_name(named)) for named in optimizers]
 
     def _lasting_name(self, named: NamedValue) -> str:
-        """The first name but `self`, which is the optimizer's own method; for that, the name of its class."""
+        """The first name but `self`, as its own methods call it; until there is one, the name of its class."""
         reference, name = self._optimizers.get(id(named.value), (None, ""))
         cls = type_name(named.value)
         if reference is None or reference() is not named.value or name == cls:
@@ -102,12 +100,12 @@ class SearchMemory:
 
 
 def _key(value: AnyObject, size: int) -> int:
-    """Also of its type and size, as the ids of objects that are gone recur."""
+    """Depends on the object's type and size, too, as ids of freed objects recur."""
     return hash((id(value), id(type(value)), size))
 
 
 class Trail:
-    """The objects that one exploration went through, by which it learns which of them lead to nothing."""
+    """The objects that one call of `explore` went through, each at a place, its number, and which led to a find."""
 
     def __init__(self, holder: AnyObject | None) -> None:
         self._holder_of_roots = holder
@@ -115,16 +113,16 @@ class Trail:
         self._holders: list[int] = []
         self._leads_somewhere: list[bool] = []
         self._places: dict[int, int] = {}
-        """By the id of the object."""
+        """The place of each object, by its id."""
         self._again: list[tuple[int, int]] = []
-        """The ids of objects that were searched before, each with the place of another object that holds them."""
+        """The id of each object that was reached a second time, with the place of the second object that holds it."""
         self.containers: list[tuple[container_lines.Container, int]] = []
-        """The containers on it, each with its place."""
+        """The containers on the trail, each with its place."""
         self.read_in_part: list[int] = []
         """The places of containers of which a part was read."""
 
     def add(self, named: NamedValue, holder: int, size: int) -> int:
-        """Note an object that is searched, with the place of the one that holds it (-1: none); returns its place."""
+        """Add an object that is searched; `holder`: the place of what holds it, -1 for variables. Returns its place."""
         self._values.append((named, size))
         self._holders.append(holder)
         self._leads_somewhere.append(False)
@@ -132,22 +130,22 @@ class Trail:
         return self.last
 
     def note_container(self, named: NamedValue, size: int) -> None:
-        """The object that was added last is a container of this many elements; those of keepers do not count."""
+        """Note that the object added last is a container of this many elements, unless only a keeper leads to it."""
         if not named.keeper:
             self.containers.append(
                 (container_lines.Container(named, size, self.value_at(self._holders[-1])), self.last)
             )
 
     def value_at(self, place: int) -> AnyObject:
-        """The object at this place; at -1 that which has the first values as attributes, None for variables."""
+        """The object at this place; at -1 the one that has the first values as attributes, None if none has."""
         return self._values[place][0].value if place >= 0 else self._holder_of_roots
 
     def holder_of(self, place: int) -> int:
-        """The place of the object that holds the one at this place; -1 if a variable does."""
+        """The place of what holds the object at this place; -1 if it is one of the first values."""
         return self._holders[place]
 
     def first_of_class(self, place: int, cls: type) -> NamedValue | None:
-        """The first object of this class on the way down to the one at this place, which is included."""
+        """The object of this class nearest to the variable, on the way from there down to this place, inclusive."""
         first = None
         while place >= 0:
             named = self._values[place][0]
@@ -162,14 +160,14 @@ class Trail:
             holder = self._holders[holder]
 
     def come_again(self, value: AnyObject, holder: int, *, is_find: bool) -> None:
-        """The object at this place also leads to a value that was reached before, maybe by a variable soon gone."""
+        """The object at this place also leads to a value reached before, maybe through a variable that is soon gone."""
         if is_find:
             self.find(holder)
         else:
             self._again.append((id(value), holder))
 
     def leads(self, place: int) -> bool:
-        """Whether something was found in the object at this place, or may have been missed there."""
+        """Whether something was found below the object at this place, or may have been missed there."""
         return self._leads_somewhere[place]
 
     cut = find
@@ -191,7 +189,7 @@ class Trail:
 
 
 class Linked(NamedTuple):
-    """A tree or chain: its first object, and those of its objects at which a search has stopped."""
+    """A tree or chain of objects of one class: its first object, and the objects at which a search has stopped."""
 
     first: NamedValue
     starts: list[Any]
@@ -202,18 +200,18 @@ class Trees:
 
     def __init__(self) -> None:
         self.found: dict[tuple[str, Where], Linked] = {}
-        """By the names and places of the variables that lead to their first objects."""
+        """By the name and place of the first object of each."""
         self._far: list[tuple[Any, int]] = []
         """Objects farther from a variable than a search goes, with the places of their holders on the trail."""
         self._with_tensors: set[int] = set()
-        """The ids of the classes of objects that have tensors, also in containers of their own."""
+        """The ids of the classes whose objects have tensors, as attributes or in containers."""
 
     def has_tensors(self, value: AnyObject) -> bool:
         """Whether objects of its class have tensors."""
         return id(type(value)) in self._with_tensors
 
     def note_tensor(self, holder: int, trail: Trail) -> None:
-        """The object at this place has a tensor: so has the one that holds it, if it is a container."""
+        """The object at this place has a tensor: note its class, or that of the nearest holder that is no container."""
         while holder >= 0 and id(type(trail.value_at(holder))) in CONTAINERS:
             holder = trail.holder_of(holder)
         cls = id(type(trail.value_at(holder)))
@@ -221,13 +219,13 @@ class Trees:
             self._with_tensors.add(cls)
 
     def note_far(self, value: AnyObject, holder: int, trail: Trail) -> None:
-        """A search has no more levels for this value, which may be part of a tree or chain."""
+        """Note a value for which a search has no more levels, if it may be part of a tree or chain."""
         above = trail.value_at(holder), trail.value_at(trail.holder_of(holder)) if holder >= 0 else None
         if self.has_tensors(value) and any(map(is_, map(type, above), repeat(type(value)))):
             self._far.append((value, holder))
 
     def settle(self, trail: Trail, seen: Container[int]) -> None:
-        """Find the first objects of those trees whose parts were noted."""
+        """Find the first object of each tree or chain of which a part was noted and not searched otherwise."""
         for value, holder in self._far:
             first = trail.first_of_class(holder, type(value))
             if first is not None and id(value) not in seen:

@@ -1,6 +1,6 @@
-"""Modules, optimizers and tensors, searched from the program's variables level by level: the shortest name wins.
+"""Searches the program's variables for modules, optimizers and tensors, level by level: the shortest name wins.
 
-A search is bounded by a meter. What it learns (`rests.py`) makes the next one cheaper.
+A meter bounds the search. What it remembers (`rests.py`) makes the next search cheaper.
 """
 
 from __future__ import annotations
@@ -49,22 +49,22 @@ from gputui.probe.search.variables import (
 from gputui.protocol.owners import Where
 
 REMEMBERED = frozenset({MODULE, OPTIMIZER})
-"""Those that one look has found are known in later ones, whatever leads to them then."""
+"""Later looks know these without a search: a second object that leads to one of them may be skipped."""
 FINDS = frozenset({TENSOR, MODULE, OPTIMIZER})
 CONTAINERS = frozenset({SEQUENCE, MAPPING})
 LEVELS = 6
 """How far below a variable a search goes: the keys of `server.sessions['ana'].cache.layers[0]` are six levels below."""
 LEVELS_OF_CONTAINERS = 2
-"""How much farther it goes through lists and dictionaries, as in `self.history['val'][epoch]['logits'][0]`."""
+"""How many more it goes through lists and dictionaries, as in `self.history['val'][epoch]['logits'][0]`."""
 LEVELS_OF_HOOKS, LEVELS_OF_NEW = 6, 4
-"""The same for a saved-tensor hook: a checkpoint's leads by its closure to a frame object, dictionaries and tensors; of
-these so many levels were made with the hook."""
+"""How many levels a search goes below a saved-tensor hook: the closure of a checkpoint's hook leads to a frame object,
+dictionaries and tensors. The objects of the first `LEVELS_OF_NEW` levels were made with the hook."""
 RECORDS_SHARE = 0.5
-"""Of the time for a search: what it finds must be recorded, too."""
+"""The share of a search's time for the elements of a long container: the tensors found must be recorded, too."""
 TAKEN_PER_STEP = 8
-"""So many tensors are taken in the time of one step, where they are taken in loops of C."""
+"""How many tensors count as one step of the meter where they are taken in loops of C."""
 ELEMENTS_PER_STEP = 64
-"""So many elements of a container that are passed over cost as much as one object that is read."""
+"""How many elements of a container count as one step of the meter where they are only passed over."""
 
 _value = itemgetter(0)
 """Of a `NamedValue`."""
@@ -86,16 +86,16 @@ class VariableSearch:
         self.tensors, self.exceptions = self.found[TENSOR], self.found[EXCEPTION]
         self.generators = self.found[GENERATOR]
         self.containers: list[Container] = []
-        """Those of variables in which something was found, the nearest to a variable first."""
+        """Those in which something was found, the nearest to a variable first; none that only a keeper leads to."""
         self._classifier = classifier
         self._reader = ContentReader(classifier, attributes, memory.containers_at_once)
         self._functions = FunctionFilter(classifier)
         self._records = RecordReader(classifier, attributes)
         self._memory = memory
         self.is_thorough = is_thorough
-        """Whether objects that led to nothing before are searched as well."""
+        """Whether objects that led to nothing in earlier looks are searched as well."""
         self._are_new = False
-        """Whether the objects that are searched were made lately: their ids may be of others that led to nothing."""
+        """Whether the objects on this level were made lately: their ids may be of freed objects that led to nothing."""
         self.seen: dict[int, Any] = {}
         """What was searched, by id: kept until the search is over, so that no other object gets its id."""
         self._passed_over: set[int] = set()
@@ -129,7 +129,8 @@ class VariableSearch:
     ) -> None:
         """Search these values and what they hold, level by level; `holder` has them as attributes.
 
-        `may_rest`: whether those that lead to nothing are passed over later; not where they are soon gone.
+        `may_rest`: remember objects that led to nothing, so that the next looks skip them. False for objects that will
+        soon be freed, whose ids recur.
         """
         of_interest = list(compress(roots, self._classifier.kinds_of(named.value for named in roots)))
         if not of_interest:
@@ -151,17 +152,17 @@ class VariableSearch:
         self.containers += islice(leading, DESCRIBED_AT_MOST - len(self.containers))
 
     def pass_over(self, named: NamedValue, size: int, holder: AnyObject) -> None:
-        """Do not search a container of this many elements whose tensors are taken by `take`."""
+        """Do not search this container of so many elements: the caller reads its tensors, and hands them to `take`."""
         self.seen[id(named.value)] = named.value
         self._passed_over.add(id(named.value))
         self.containers.append(Container(named, size, holder))
 
     def has_passed_over(self, values: Iterable[AnyObject]) -> bool:
-        """Whether one of these values is such a container."""
+        """Whether one of these values is a container that was passed over."""
         return not self._passed_over.isdisjoint(map(id, values))
 
     def take(self, named: NamedValue, found: Found) -> list[NamedValue]:
-        """Take the tensors that were found in this value; returns those that are new."""
+        """Add tensors that were found in this value; returns those that the search had not found before."""
         known = len(self.tensors)
         is_new = [ident not in self.seen for ident in map(id, found.tensors)]
         self.seen.update(zip(map(id, found.tensors), found.tensors))
@@ -174,13 +175,13 @@ class VariableSearch:
         self.seen.update((id(value), value) for value in values)
 
     def search_attributes(self, module: NamedValue, meter: Meter) -> bool:
-        """Search what a module has beside parameters, buffers and other modules; returns whether it led to nothing."""
+        """Search a module's attributes but for parameters, buffers and modules; returns whether they led to nothing."""
         found = self.finds
         self.explore(self._reader.module_attributes(module), meter, levels=1, holder=module.value)
         return found == self.finds and not meter.is_over
 
     def held_by(self, values: list[Any], meter: Meter) -> list[NamedValue]:
-        """The tensors that these values lead to and that were not found before; they are not added to `tensors`."""
+        """The tensors to which these values lead, but for those found before; they are not added to `tensors`."""
         known = len(self.tensors)
         self.explore([NamedValue(value, "", "") for value in values], meter, LEVELS_OF_HOOKS, may_rest=False)
         held = self.tensors[known:]
@@ -192,7 +193,7 @@ class VariableSearch:
     ) -> list[tuple[Level, int]]:
         """Take these values, each group with the place of its holder on the trail; returns what they hold.
 
-        From `beyond` 0 on they are farther from a variable than a search goes, but for what `_leads_deeper` says.
+        From `beyond` 0 on, only finds are taken, and what `_leads_deeper` allows.
         """
         deeper: list[tuple[Level, int]] = []
         for values, holder in level:
@@ -202,7 +203,7 @@ class VariableSearch:
         return deeper
 
     def _take_tensors(self, values: Level, holder: int, trail: Trail, meter: Meter) -> bool:
-        """Take these values in loops of C if all are tensors, each once; False if they are left to be taken singly."""
+        """Take these values in loops of C if all are different tensors; False if they must be taken one by one."""
         found = new_tensors(values, self._classifier, self.seen)
         if found is None:
             return False
@@ -219,7 +220,7 @@ class VariableSearch:
     def _explore_values(
         self, values: list[NamedValue], holder: int, trail: Trail, meter: Meter, *, beyond: int
     ) -> Iterator[tuple[Level, int]]:
-        """Take these values one by one; yields what each of them holds, with its place."""
+        """Take these values one by one; yields what each holds, with the place of that value on the trail."""
         seen, kind_of = self.seen, self._classifier.kind_of
         for named in values:
             value = named.value
@@ -246,9 +247,9 @@ class VariableSearch:
                 yield self._inside(named, kind, size, meter, trail), place
 
     def _leads_deeper(self, value: AnyObject, size: int, holder: int, trail: Trail, beyond: int) -> bool:
-        """Whether a value so far from a variable is searched: a container, or one of an object's in a tree or chain.
+        """Whether to search a value beyond the last level: containers a few levels, in a tree or chain always.
 
-        The objects of such a tree are noted.
+        Objects that may be part of a tree or chain are noted.
         """
         if size:
             return beyond < LEVELS_OF_CONTAINERS or self._trees.has_tensors(trail.value_at(holder))
@@ -257,7 +258,7 @@ class VariableSearch:
 
     @property
     def linked(self) -> dict[tuple[str, Where], Linked]:
-        """The trees and chains of objects that lead farther than a search goes, by the variables that lead to them."""
+        """The trees and chains that lead farther than a search goes, by the name and place of their first object."""
         return self._trees.found
 
     @staticmethod
@@ -272,14 +273,14 @@ class VariableSearch:
         return not 0 < size <= SAMPLE or FINDS.isdisjoint(self._kinds_inside(value))
 
     def _holds_atoms(self, value: AnyObject) -> bool:
-        """Whether nothing in a container of one of Python's own types is of interest, told in calls of C."""
+        """Whether a container of one of Python's own types holds nothing of interest, told in loops of C."""
         return id(type(value)) in OWN_TYPES and not any(self._kinds_inside(value))
 
     def _kinds_inside(self, value: AnyObject) -> list[int]:
         return self._classifier.kinds_of(gc.get_referents(value)) if id(type(value)) in OWN_TYPES else []
 
     def _take(self, named: NamedValue, kind: int, holder: int, trail: Trail) -> None:
-        """Add a find that the object at the place `holder` leads to."""
+        """Add a find; the object at the place `holder` leads to it."""
         self.found[kind].append(named)
         trail.find(holder)
         if kind == TENSOR:
@@ -296,7 +297,7 @@ class VariableSearch:
     def _inside(
         self, named: NamedValue, kind: int, size: int, meter: Meter, trail: Trail
     ) -> list[NamedValue] | Elements:
-        """The values of interest in the one that was added to the trail last, which has `size` elements."""
+        """The values of interest in a value of `size` elements, which was added to the trail last."""
         contents = self._contents(named.value, kind)
         if contents is None:
             meter.leave_out()

@@ -1,4 +1,4 @@
-"""Frames that no thread's stack leads to: of coroutines and generators that wait, and those that a debugger shows."""
+"""Frames that are on no thread's stack: of coroutines and generators that wait, and those that a debugger shows."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from gputui.probe.search.search import VariableSearch
 
 CROWD = 32
-"""So many tasks of one function are no variables of the program, but elements of a container."""
+"""From so many tasks of one function on, the tasks are taken for elements of a container of the program."""
 READ_AT_MOST = 64
-"""How many generators a look reads that no task waits for."""
+"""How many generators and coroutines a look reads, beside the stacks of tasks."""
 KNOWN_AT_MOST = 256
 _EXITS = ("__exit__", "__aexit__")
 _AWAITABLES = frozenset({"async_generator_asend", "async_generator_athrow", "coroutine_wrapper"})
 """Python's own types, which show only to the garbage collector what they wait for."""
 FRAMES_AT_MOST = 64
-"""Of those that a debugger shows."""
+"""How many of the frames that a debugger shows are read, the innermost."""
 
 
 class Suspended:
-    """Generators and coroutines between two turns; knows those in which something was found, by weak references."""
+    """Generators and coroutines that wait. Those in which something was found are known, by weak references."""
 
     def __init__(self) -> None:
         self._known: dict[int, weakref.ref[AnyObject]] = {}
@@ -45,7 +45,7 @@ class Suspended:
     def search(
         self, search: VariableSearch, among_objects: list[Any], files: Mapping[str, str], meter: Meter
     ) -> list[Namespace]:
-        """Search their variables: of those in variables, of earlier looks, and among Python's objects.
+        """Search the variables of generators known from earlier looks, found in variables, and among Python's objects.
 
         Returns the namespaces in which something was found.
         """
@@ -73,9 +73,9 @@ class Suspended:
 
 
 def stacks_of_tasks() -> tuple[dict[int, Callable[[], list[FrameType]]], set[int]]:
-    """What reads the stack of each of asyncio's tasks that is not done, by the task's id, as those of threads are.
+    """A function for each of asyncio's tasks that is not done, by the task's id: it reads the task's stack.
 
-    Beside it, the ids of tasks in crowds that run one function: a container of the program most likely holds them.
+    Also the ids of the tasks in crowds that run one function: a container of the program most likely holds these.
     """
     cls = _class_of_tasks()
     if cls is None:
@@ -89,13 +89,13 @@ def stacks_of_tasks() -> tuple[dict[int, Callable[[], list[FrameType]]], set[int
 
 
 def _stack_of(task: AnyObject) -> list[FrameType]:
-    """The frames of a task, each before the one that waits for it."""
+    """The frames of a task, the innermost first: each comes before the frame that waits for it."""
     frames = map(frame_of, _awaited(_coroutine_of(task)))
     return [frame for frame in frames if frame is not None][::-1]
 
 
 def of_debuggers(frames: list[stacks.RunningFrame], attributes: AttributeReader) -> list[stacks.RunningFrame]:
-    """The frames that a debugger shows at its prompt and that have ended: after an exception, "post mortem"."""
+    """The frames that pdb shows at its prompt and that no thread runs: after an exception, "post mortem"."""
     seen = {id(frame) for frame, _ in frames}
     shown: list[FrameType] = []
     for frame, own_variables in frames:
@@ -123,12 +123,12 @@ def _tasks(cls: AnyObject) -> list[Any]:
 
 
 def _class_of_tasks() -> AnyObject:
-    """That of asyncio's own tasks; None if the program has not imported it."""
+    """The class of asyncio's own tasks; None if the program has not imported asyncio."""
     return plain.module_variables(sys.modules["_asyncio"]).get("Task") if "_asyncio" in sys.modules else None
 
 
 def _coroutine_of(task: AnyObject) -> AnyObject:
-    """What a task runs."""
+    """The coroutine that a task runs."""
     return vars(_class_of_tasks())["get_coro"](task)
 
 
@@ -143,14 +143,14 @@ def _awaited(value: AnyObject) -> Iterator[Any]:
         seen.add(id(value))
         if is_generator(value):
             yield value
-            stack = gc.get_referents(value, frame_of(value))  # it is the frame that has it before Python 3.11
+            stack = gc.get_referents(value, frame_of(value))  # before Python 3.11, the frame has the stack
             pending += filter(_leads_on, stack)
         else:
             pending += filter(is_generator, _held_by(value))
 
 
 def _leads_on(value: AnyObject) -> bool:
-    """Whether what a coroutine has on its stack is another one, or waits for one, or ends a `with` statement."""
+    """Whether a value on a coroutine's stack is a coroutine, waits for one, or is the exit method of a `with`."""
     if plain.is_one_of(type(value), (MethodType,)):
         function = value.__func__
         return plain.is_one_of(type(function), (FunctionType,)) and function.__code__.co_name in _EXITS
@@ -158,7 +158,7 @@ def _leads_on(value: AnyObject) -> bool:
 
 
 def _held_by(value: AnyObject) -> list[Any]:
-    """What an awaitable holds, or the context manager of a `with` statement, which a method of it will end."""
+    """What an awaitable holds; for the exit method of a `with` statement, what its context manager holds."""
     if not plain.is_one_of(type(value), (MethodType,)):
         return gc.get_referents(value)
     held = gc.get_referents(value.__self__)
@@ -166,7 +166,7 @@ def _held_by(value: AnyObject) -> list[Any]:
 
 
 def _namespaces(files: Mapping[str, str], value: AnyObject) -> list[Namespace]:
-    """Its variables, then those of the generators that it waits for; none if it runs or has ended."""
+    """The variables of a generator, then of those that it waits for; [] if it runs or has ended."""
     return [
         Namespace(
             stacks.place(frame.f_code, frame.f_lineno, files),

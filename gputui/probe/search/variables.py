@@ -31,14 +31,14 @@ from gputui.protocol.owners import Owner, Where, owner_of
 SAMPLE = 16
 """If this many first and last elements of a container are all of no interest, so are the others."""
 ELEMENTS_AT_ONCE = 4096
-"""How many elements of one container a look reads: half from where the last one stopped, half the newest."""
+"""How many elements of one container a look reads: half from where the last look stopped, half the newest."""
 CONTAINERS_AT_ONCE, CONTAINERS_AT_LEAST = 128, 16
-"""The same for elements that hold others: a data set in memory may have a million dictionaries. After searches that had
-no time for what they hold it is fewer, so that the next one comes to that."""
+"""The same for elements that are containers or objects: a data set in memory may have a million dictionaries. After a
+search without time for what they hold, the next one reads fewer, so that it comes to that."""
 MANY = 8
 """From so many values on, tensors are taken in loops of C."""
 FARTHEST = 1 << 18
-"""No look reads a dictionary or a set beyond this element: getting there takes 3 ms."""
+"""No look reads the older elements of a dictionary or a set beyond this one: getting there takes 3 ms."""
 
 MODULE_INTERNALS = frozenset(
     (
@@ -70,9 +70,9 @@ class NamedValue(NamedTuple):
 
 
 class Elements(NamedTuple):
-    """The tensors of a list, which get their names once they are known to be new.
+    """The tensors of a list, which are named only once they are known to be new.
 
-    An optimizer's step has each parameter in some ten lists.
+    That saves time: an optimizer's step has each parameter in some ten lists.
     """
 
     holder: NamedValue
@@ -86,13 +86,13 @@ class Elements(NamedTuple):
 
 
 Level = Union[List[NamedValue], Elements]
-"""What one object holds."""
+"""What one object holds, named or still to be named."""
 
 
 def new_tensors(values: Level, classifier: TypeClassifier, seen: Container[int]) -> list[NamedValue] | None:
-    """Those of these values that were not seen before, in loops of C; None if they are to be taken one by one.
+    """Those of these values that were not seen before, found in loops of C; None if they are to be taken one by one.
 
-    They are where there are few, where not all are tensors, or where one comes twice.
+    That is so where there are few values, where not all are tensors, or where one comes twice.
     """
     if isinstance(values, Elements):
         tensors: Sequence[AnyObject] = values.tensors
@@ -110,8 +110,8 @@ def new_tensors(values: Level, classifier: TypeClassifier, seen: Container[int])
 class Contents(NamedTuple):
     """What a value holds that is of interest, each with its part of the name.
 
-    `read` elements were passed over for it; `next_start` is where the next look has to go on, or 0. `tensors` are all
-    elements of a list.
+    `read`: how many elements were gone through; `next_start`: the element with which the next look goes on; `tensors`:
+    in place of `items`, all elements of a container of nothing but tensors.
     """
 
     items: list[tuple[str, Any]]
@@ -122,7 +122,7 @@ class Contents(NamedTuple):
 
 
 class ContentReader:
-    """Reads the values inside one. They are copied at once, as other threads may change a container."""
+    """Reads what a value holds. A container's elements are copied at once, as other threads may change it."""
 
     def __init__(self, classifier: TypeClassifier, attributes: AttributeReader, containers_at_once: int) -> None:
         self._classifier = classifier
@@ -130,7 +130,7 @@ class ContentReader:
         self._containers_at_once = containers_at_once
 
     def read(self, value: AnyObject, kind: int, start: int = 0) -> Contents:
-        """What is inside; of a large container, a part from element `start` on, and its newest elements."""
+        """What a value holds; of a large container, a part from element `start` on, and its newest elements."""
         return _READERS[kind](self, value, start)
 
     def module_attributes(self, module: NamedValue) -> list[NamedValue]:
@@ -214,7 +214,7 @@ class ContentReader:
         return Contents(self._keyed(items), len(items), is_whole=False, next_start=next_start)
 
     def _numbered(self, elements: list[Any], first: int) -> list[tuple[str, Any]]:
-        """Those of interest, with their place as in `name[3]`."""
+        """The elements of interest, each with its number, `[3]`."""
         kinds = self._classifier.kinds_of(elements)
         if not any(kinds):
             return []
@@ -241,7 +241,7 @@ _READERS: dict[int, Callable[[ContentReader, AnyObject, int], Contents]] = {
 
 
 def named_inside(holder: NamedValue, contents: Contents) -> list[NamedValue] | Elements:
-    """What a value holds, each with its name: that of the holder and its part of it."""
+    """What a value holds, named: each name is that of the holder, and the value's own part."""
     if contents.tensors:
         return Elements(holder, contents.tensors)
     _, name, where, keeper = holder
@@ -256,7 +256,7 @@ def named_inside(holder: NamedValue, contents: Contents) -> list[NamedValue] | E
 def join(prefix: str, key: str) -> str:
     """`trainer` and `.model` become `trainer.model`; for `self` and for variables of a closure, the key is the name.
 
-    Of a function in a container it is `callbacks[3].loss`, and of a method there what its object is: `callbacks[3]`.
+    A variable of a function in a container is `callbacks[3].loss`, and the object of a method there `callbacks[3]`.
     """
     if key[:1] not in ".[":
         return key if not prefix.endswith("]") else prefix if key == "self" else f"{prefix}.{key}"
@@ -273,9 +273,9 @@ def size_of(value: AnyObject, kind: int) -> int:
 
 
 def _turn(start: int, at_once: int, end: int) -> tuple[int, int, int]:
-    """From which element to which a look reads, in turn up to `end`, and where the next one goes on.
+    """The first element that a look reads, the one before which it stops, and the one with which the next look goes on.
 
-    A look that comes to the end is followed by one from the beginning: at the end of what grows are a few new elements.
+    After a look that came to `end`, the next begins at 0: behind `end` are only the few elements added since.
     """
     first = start if start < end else 0
     last = min(first + at_once, end)
