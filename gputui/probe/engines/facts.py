@@ -20,9 +20,8 @@ class EngineFacts(NamedTuple):
     """An engine: how it is recognised, and what is read of it.
 
     `modules`: at least one of them is imported once the engine runs. `classes`: the objects with which places begin, by
-    name: the module and the name of the object's class or of one of its bases. `packages`: the search for these objects
-    reads only attributes of objects of these packages and of the program's own. `among`: places from which another
-    object leads to one that the search did not find.
+    name: the module and the name of the object's class or of a base. `packages`: the search for these objects reads
+    only attributes of these packages' and the program's objects. `among`: places of objects that the search did not find.
     """
 
     name: str

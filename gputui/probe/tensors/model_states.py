@@ -40,7 +40,7 @@ Present = Tuple[KnownModule, Module]
 
 
 class Learned:
-    """The names of parameters, and of the modules that own them; `version` is that of the modules' names."""
+    """The names of parameters, and of the modules that own them, by the parameters' ids; `version`: see `parts_of`."""
 
     def __init__(self, version: object) -> None:
         self.version = version
@@ -50,9 +50,8 @@ class Learned:
         self._last_first = 0
         """The index in `read` of the first parameter of the module that was read last."""
         self.names: dict[int, str] = {}
-        """The name of each parameter by its id."""
         self.modules: dict[int, list[str]] = {}
-        """The names of the modules that own each parameter, by its id: several for a tied weight."""
+        """The names of the modules that own each parameter: several for a tied weight."""
 
     def read_on(self, owners: list[Present], parameters: int, meter: Meter) -> None:
         """Go on with the first of these modules that is not read yet; together they have `parameters` parameters."""
@@ -104,9 +103,8 @@ class ModelStates:
         self._new: set[int] = set()
         """The ids of the parameters whose storages earlier looks have not found."""
         self._shape_unread: list[Tensor] = []
-        """The parameters whose shapes are not in `_half_shapes` yet."""
         self._half_shapes: set[tuple[int, ...]] = set()
-        """The shapes of 16-bit parameters, of which an optimizer may keep 32-bit copies."""
+        """The shapes of 16-bit parameters, of which an optimizer may keep 32-bit copies, but for those in the list."""
 
     def parts_of(self, modules: list[KnownModule], version: object) -> tuple[list[Record], list[Record], list[Record]]:
         """Functions that record the new parameters, then all parameters and buffers, then gradients: a part each.
