@@ -16,7 +16,7 @@ from gputui.probe.guards.boundary import HISTORY
 _FUNCTIONS = ("_cuda_emptyCache", "_accelerator_emptyCache")
 """The functions of `torch._C` that the public ones call."""
 CALLS_AT_MOST = 10_000
-"""Of more calls, the newest are kept."""
+"""How many calls are kept: the newest ones."""
 
 
 Calls = Optional[Tuple[List[List[int]], List[int]]]

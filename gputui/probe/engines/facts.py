@@ -13,7 +13,7 @@ from typing import Any, Dict, NamedTuple, Tuple
 Places = Tuple[str, ...]
 """They are tried one after the other."""
 Facts = Dict[str, Any]
-"""By the name of a field of `model.attached.serving`: (places, kind of value), or the facts of a class inside."""
+"""By the name of a field in `model.attached.serving`: (places, kind of value), or the facts of a class inside."""
 
 
 class EngineFacts(NamedTuple):
@@ -21,7 +21,7 @@ class EngineFacts(NamedTuple):
 
     `modules`: at least one of them is imported once the engine runs. `classes`: the objects with which places begin, by
     name: the module and the name of the object's class or of a base. `packages`: the search for these objects reads
-    only attributes of these packages' and the program's objects. `among`: places of objects that the search did not find.
+    only attributes of these packages' and the program's objects. `among`: places of objects that the search missed.
     """
 
     name: str

@@ -186,7 +186,7 @@ class Countdown:
             self._meet(graph.nodes[ident], group, python)
 
     def _staying_nodes(self) -> list[Any]:
-        """The nodes that stay in Python, and those to which tensors that stay lead."""
+        """The nodes among `others`, and those to which tensors that stay lead."""
         others = [value for ident, value in self._others.items() if ident not in self._gone]
         nodes = [value for value in others if not self._cpp.is_tensor(value)]
         stay = [value for value in others if self._cpp.is_tensor(value)]

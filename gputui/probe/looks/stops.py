@@ -16,7 +16,7 @@ from gputui.probe.pace.budget import NOTHING_LEFT_OUT, LookRequest
 STOPS_ON_REQUEST, STOPS_OF_AUTOMATIC = 10, 2
 """How many stops a look makes at most for the tensors; the map may get one more."""
 _HALF_A_MICROSECOND_S = 5e-7
-"""It is added, as Python cuts the switch interval to whole microseconds: 0.003 would come back as 0.002999."""
+"""Added when the switch interval is put back, as Python cuts it to whole microseconds: 0.003 would be 0.002999."""
 ALONE_S = 1.0
 """The least switch interval of a stop in the probe's own thread, so that no other thread runs in the middle, even where
 a busy machine makes the stop long: the look's references would keep alive what that thread frees."""

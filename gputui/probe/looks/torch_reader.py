@@ -61,7 +61,7 @@ class TorchReader:
         self.map_ms = 0.0
         """The processor time of reading map and settings in the last stop, in the thread that read them."""
         self.map_by_clock_ms = 0.0
-        """The same by the clock, with the statistics if they were read then."""
+        """The same time by the clock, including the statistics if they were read then."""
 
     def read(
         self,
