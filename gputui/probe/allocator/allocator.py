@@ -1,7 +1,7 @@
 """Reads PyTorch's CUDA caching allocator inside the program, by calls that neither initialise CUDA nor touch a device.
 
-What a version of PyTorch (2.1 and newer) can do is seen from its names and keys, never from its version number. `torch`
-is the module as the program imported it. Results are dicts and lists whose keys are those of `model.attached`.
+What a version of PyTorch (2.1 and newer) can do is told by which names and keys it has, never by its version number.
+`torch` is the module as the program imported it. Results are dicts and lists whose keys are those of `model.attached`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gputui.probe.allocator.pools import PoolWatch
 from gputui.protocol.allocator_settings import WITH_OLDER_FIRST, large_page_bytes, parse_settings
 
 CONFIGURATIONS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
-"""The environment variables PyTorch reads: the first that is set wins."""
+"""The environment variables that PyTorch reads: the first that is set wins."""
 NO_CACHING = "PYTORCH_NO_CUDA_MEMORY_CACHING"
 
 AMOUNTS = (
@@ -46,7 +46,7 @@ def is_readable(torch: ModuleType) -> bool:
 
 
 def is_history_enabled(torch: ModuleType) -> bool:
-    """Whether memory history is recorded: every map then costs much more, and leaves an entry in the list of events."""
+    """Whether memory history is on: each snapshot then costs much more, and is itself noted among the events."""
     ask = getattr(torch._C, "_cuda_isHistoryEnabled", None)  # crashes before CUDA is initialised
     if ask is None or not is_readable(torch) or torch._C._cuda_getAllocatorBackend() != "native":
         return False  # other allocators record no history, and raise if asked
@@ -54,7 +54,7 @@ def is_history_enabled(torch: ModuleType) -> bool:
 
 
 def read_statistics(torch: ModuleType) -> list[dict[str, int]]:
-    """The counters of every device the process sees (about 10 us each); [] if there is no allocator to read."""
+    """The counters of each device that the process sees (about 10 us each); [] if there is no allocator to read."""
     if not is_readable(torch):
         return []
     try:
@@ -73,7 +73,7 @@ def _statistics(torch: ModuleType, device: int) -> dict[str, int]:
 
 
 def changes(torch: ModuleType, device: int) -> tuple[int, int]:
-    """How many blocks the program has requested on a device, and how many it has freed, since it began."""
+    """How many blocks the program has requested on a device since it started, and how many it has freed."""
     counted = torch._C._cuda_memoryStats(device).get("allocation", {}).get("all", {})
     return counted.get("allocated", 0), counted.get("freed", 0)
 
@@ -88,7 +88,7 @@ def read_pinned_bytes(torch: ModuleType) -> int | None:
 
 
 def read_settings(torch: ModuleType) -> dict[str, Any] | None:
-    """The allocator's settings when the program started; a map has those of its moment. None without an allocator."""
+    """The settings that environment variables give; a map has those of its moment. None without an allocator."""
     if not is_readable(torch):
         return None
     configuration = next((os.environ[name] for name in CONFIGURATIONS if name in os.environ), "")
@@ -106,10 +106,10 @@ def read_settings(torch: ModuleType) -> dict[str, Any] | None:
 
 
 def take_map(torch: ModuleType, watch: PoolWatch, *, may_walk: bool = True, has_traces: bool = False) -> RawMap | None:
-    """Every segment and block, with what decides about their release; None if the allocator has no map.
+    """Every segment and block, and who uses which private pool; None unless the allocator is PyTorch's own.
 
-    Call it in the main thread, where nothing can happen between the snapshot and the search for users of pools.
-    `may_walk`: see `PoolWatch.look`. `has_traces`: with the events of a recorded history, each of which costs time.
+    Call it where no other thread runs between the snapshot and the search for the users of pools. `may_walk`: see
+    `PoolWatch.look`. `has_traces`: with the events of a recorded history, each of which costs time.
     """
     settings = read_settings(torch)
     if settings is None or settings["backend"] != "native":
@@ -126,11 +126,11 @@ def take_map(torch: ModuleType, watch: PoolWatch, *, may_walk: bool = True, has_
 
 
 def _snapshot(torch: ModuleType, *, has_traces: bool) -> dict[str, Any]:
-    """PyTorch's snapshot, without the events of a recorded history unless `has_traces`, or if it cannot omit them.
+    """PyTorch's snapshot; it has the events of a recorded history if `has_traces`, or if PyTorch cannot omit them.
 
-    In some versions, the call that leaves them out releases references to its arguments that it does not own. Up to
-    Python 3.11 the reference counts of False and 0 then reach zero after some thousand calls, and the process aborts,
-    so the references are added before the call.
+    In some versions, the call that omits events releases references to its arguments that it does not own. Up to Python
+    3.11 the reference counts of False and 0 would reach zero after some thousand calls, and the process would abort, so
+    these references are added before the call.
     """
     if not is_history_enabled(torch):
         return torch._C._cuda_memorySnapshot(*_whole(torch))  # type: ignore[no-any-return]
@@ -147,16 +147,16 @@ def _snapshot_with_stacks(torch: ModuleType, *, has_traces: bool) -> dict[str, A
 
 
 def traces(torch: ModuleType) -> list[list[Any]]:
-    """The events of a recorded history for each device; the cost grows with their number."""
+    """The events of a recorded history for each device; the time grows with their number."""
     snapshot = _read_stacks(torch, lambda: torch._C._cuda_memorySnapshot(*_whole(torch)))
     return snapshot["device_traces"]  # type: ignore[no-any-return]
 
 
 class _Inductor(ModuleType):
-    """Stands for `torch._inductor` while PyTorch reads stacks, if the program has not imported that module.
+    """Stands in for `torch._inductor` while PyTorch reads stacks, if the program has not imported that module.
 
-    PyTorch asks it for the sources of compiled code, and asking imports it, which holds the interpreter for a second.
-    Whatever else asks for an attribute meanwhile gets that of the real module.
+    PyTorch asks `torch._inductor.codecache` for the sources of compiled code, and so would import it, which holds the
+    interpreter for a second. Any other attribute is that of the real module, which is imported then.
     """
 
     def __getattr__(self, name: str) -> object:
@@ -166,7 +166,7 @@ class _Inductor(ModuleType):
 
 
 def _read_stacks(torch: ModuleType, read: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """What `read` returns, without importing PyTorch's compiler for it."""
+    """What `read` returns; PyTorch does not import its compiler for it."""
     names, stand_in = vars(torch), _Inductor("torch._inductor")
     try:
         if stand_in.__name__ not in sys.modules:
@@ -178,7 +178,7 @@ def _read_stacks(torch: ModuleType, read: Callable[[], dict[str, Any]]) -> dict[
 
 
 def _whole(torch: ModuleType) -> tuple[None, ...]:
-    """The arguments for a whole snapshot: none in the oldest PyTorch."""
+    """The arguments for a snapshot with all events: none in the oldest PyTorch."""
     return (None,) if _snapshot_parameters(torch) else ()
 
 
@@ -189,19 +189,19 @@ def _snapshot_parameters(torch: ModuleType) -> tuple[str, ...]:
 
 @lru_cache(maxsize=None)
 def _releases_references(torch: ModuleType) -> bool:
-    """Whether this PyTorch releases references to the tuple's elements, tried on numbers of our own."""
+    """Whether the snapshot releases references to its arguments, tried with ints that nobody else uses."""
     if sys.version_info >= (3, 12):  # False and 0 are immortal
         return False
     numbers = _Number(0), _Number(0)
     for argument in (*numbers, False):
-        _add_reference(argument)  # so that each has one to spare
+        _add_reference(argument)  # one to spare
     before = sys.getrefcount(numbers[0])
     torch._C._cuda_memorySnapshot((*numbers, False))
     return sys.getrefcount(numbers[0]) < before
 
 
 class _Number(int):
-    """An int that is not shared with other code, as 0 is."""
+    """An int of our own: Python shares 0 among all code."""
 
 
 def _add_reference(value: object) -> None:
@@ -209,7 +209,7 @@ def _add_reference(value: object) -> None:
 
 
 def _settings_now(settings: dict[str, Any], snapshot_settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings, corrected by those of the snapshot, which include changes at run time."""
+    """The settings, with those of the snapshot in place of older ones: it has changes made at run time."""
     at_run_time = parse_settings(snapshot_settings.get("PYTORCH_CUDA_ALLOC_CONF", ""))
     values = {**dict(settings["values"]), **at_run_time}
     limit = snapshot_settings.get("max_split_size", -1)

@@ -1,8 +1,8 @@
 """Makes the block map from PyTorch's snapshot, by columns and in C loops: a map may have 100,000 blocks.
 
-A small map is read into columns in the stop itself: PyTorch's dictionaries are gone before Python's garbage collector
-is switched on again, which would otherwise begin with a collection. For a large one, this is done in the probe's
-thread, some hundred blocks at a time.
+A small map is read into columns in the stop itself, so that PyTorch's dictionaries are gone before Python's garbage
+collector is switched on again: their number would start a collection at once. A large map is read in the probe's
+thread, 512 blocks at a time.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from gputui.probe.guards.probe_thread import let_others_run
 from gputui.protocol.trace_events import NOT_PYTHON
 
 SEGMENT_COLUMNS = ("device", "address", "size_bytes", "stream", "is_small", "is_expandable", "pool_id", "blocks")
-"""The fields of `gputui.model.attached.allocator.Segment`, with the number of blocks in place of these."""
+"""The fields of `gputui.model.attached.allocator.Segment`; `blocks` is the number of blocks here."""
 COLUMNS = ("address", "size_bytes", "requested_bytes", "state")
 """The fields of `gputui.model.attached.allocator.Block` that every block has."""
 SITE = "site"
-"""The field of those that were allocated while a history was recorded."""
+"""The field of blocks that were allocated while a history was recorded: where in the program."""
 LIVE = "active_allocated"
 DEFAULT_POOL = (0, 0)
 COMPACTED_IN_STOP = 8192
-"""A map with more blocks is read into columns in the probe's thread: 5 ms of work."""
+"""A map with more blocks is read into columns in the probe's thread: in the stop it would take more than 5 ms."""
 
 _BLOCKS_IN_TURN = 512
 """How many blocks are read into columns between two pauses in which other threads run."""
@@ -67,16 +67,16 @@ class Columns:
             column.extend(map(get, blocks))
 
     def add_sites(self, blocks: list[dict[str, Any]]) -> None:
-        """Add where these blocks were allocated."""
+        """Add where the blocks of the last `add_blocks` were allocated."""
         self.sites += map(_site, map(dict.get, blocks, repeat(_FRAMES)))
 
 
 @dataclass
 class RawMap:
-    """What must be read at one moment; `describe_map` makes the map of it later, in another thread.
+    """What must be read in one stop; `describe_map` makes the map of it later, in the probe's thread.
 
-    `segments` and `traces` (one list of events for each device) are as in PyTorch's snapshot; what describes them
-    empties the lists. A small map has `columns` in place of segments. `holders`: who keeps each private pool.
+    `segments` and `traces` (one list of events for each device) are as in PyTorch's snapshot; the functions that
+    describe them empty these lists. A small map has `columns` in place of segments. `holders`: who keeps each pool.
     """
 
     settings: dict[str, Any]
@@ -90,12 +90,12 @@ class RawMap:
 
 
 def pools_of(segments: list[dict[str, Any]]) -> Iterator[tuple[int, int]]:
-    """The id of the pool of each of these segments of PyTorch's snapshot."""
+    """The pool id of each of these segments of PyTorch's snapshot."""
     return map(tuple, map(dict.get, segments, repeat("segment_pool_id"), repeat(DEFAULT_POOL)))
 
 
 def private_pools(segments: list[dict[str, Any]]) -> dict[tuple[int, Pool], int]:
-    """The bytes of each (device, private pool) that has memory, in PyTorch's snapshot."""
+    """The bytes of each (device, private pool) that has segments in PyTorch's snapshot."""
     if {DEFAULT_POOL}.issuperset(pools_of(segments)):
         return {}
     sizes: dict[tuple[int, Pool], int] = {}
@@ -107,7 +107,7 @@ def private_pools(segments: list[dict[str, Any]]) -> dict[tuple[int, Pool], int]
 
 
 def compact_in_stop(raw_map: RawMap) -> None:
-    """Read a map into columns unless it has too many blocks, or any has a site: then the probe's thread does it."""
+    """Read a map into columns, unless it has too many blocks or some have stacks: those the probe's thread reads."""
     entries = raw_map.segments
     if sum(map(len, map(_blocks, entries))) > COMPACTED_IN_STOP:
         return
@@ -121,7 +121,7 @@ def compact_in_stop(raw_map: RawMap) -> None:
 
 
 def describe_map(raw_map: RawMap) -> dict[str, Any]:
-    """The fields of `gputui.model.attached.allocator.AllocatorMap`, with a table of segments; empties what is raw."""
+    """The fields of `gputui.model.attached.allocator.AllocatorMap`, with a table of segments; empties `raw_map`."""
     columns = raw_map.columns or _compact_in_turns(raw_map.segments)
     raw_map.columns = None
     has_sites = any(columns.sites)
@@ -138,9 +138,9 @@ def describe_map(raw_map: RawMap) -> dict[str, Any]:
 
 
 def live_blocks(described_map: dict[str, Any], at_once: int) -> Iterator[tuple[int, list[Any], list[Any], list[Any]]]:
-    """A device, with the addresses, sizes and requested bytes of live blocks on it; of `at_once` blocks at a time.
+    """The device, addresses, sizes and requested bytes of live blocks, in parts of at most `at_once` blocks.
 
-    In between, the program's threads run.
+    Between parts, the program's threads run.
     """
     table = described_map["segments"]
     devices, *_, counts = table["values"]
@@ -162,7 +162,7 @@ def live_blocks(described_map: dict[str, Any], at_once: int) -> Iterator[tuple[i
 
 
 def _compact_in_turns(entries: list[dict[str, Any]]) -> Columns:
-    """Read a map into columns, some blocks at a time; empties the list of raw segments."""
+    """Read a map into columns, `_BLOCKS_IN_TURN` blocks at a time; empties the list of segments."""
     columns = Columns()
     entries.reverse()  # popping from the end moves no other entry
     while entries:
@@ -200,9 +200,9 @@ def _is_python(file: str) -> bool:
 
 
 def _site(frames: list[dict[str, Any]] | None) -> dict[str, Any] | None:
-    """The innermost Python frame outside PyTorch, or the innermost of all; None without frames.
+    """The innermost Python frame outside PyTorch, or else the innermost Python frame; None without one.
 
-    A history with C++ stacks, PyTorch's default, has the frames of C++ among them, and begins with PyTorch's own.
+    A history with C++ stacks, PyTorch's default, has C++ frames among them, and begins with PyTorch's own.
     """
     of_python = [frame for frame in frames or () if _is_python(frame["filename"])]
     if not of_python:

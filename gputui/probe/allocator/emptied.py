@@ -1,7 +1,7 @@
 """Notes when the program calls `torch.cuda.empty_cache()` while its allocations are recorded.
 
-A call that releases nothing leaves no event in PyTorch's trace, and one that does looks like a release of the
-allocator's own.
+PyTorch's trace does not show these calls: one that releases nothing leaves no event, and one that releases memory looks
+like a release by the allocator itself.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import Any, List, Optional, Tuple
 from gputui.probe.guards.boundary import HISTORY
 
 _FUNCTIONS = ("_cuda_emptyCache", "_accelerator_emptyCache")
-"""What the public functions call, by name in `torch._C`."""
+"""The functions of `torch._C` that the public ones call."""
 CALLS_AT_MOST = 10_000
-"""The newest are kept."""
+"""How many calls are kept: the newest ones."""
 
 
 Calls = Optional[Tuple[List[List[int]], List[int]]]
-"""How many blocks of each device were requested and freed before each call, and before the end."""
+"""For each call, and for the end of the trace: the sum of requests and frees of blocks so far, by device."""
 
 
 class Wrapped:
-    """Functions of `torch._C`, by name, before each of which one of ours is called while they are wrapped."""
+    """Wraps functions of `torch._C`, given by name, so that a function of ours is called before each call of them."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
@@ -32,11 +32,11 @@ class Wrapped:
 
     @property
     def is_on(self) -> bool:
-        """Whether they are wrapped now."""
+        """Whether the functions are wrapped now."""
         return bool(self._replaced)
 
     def begin(self, torch: ModuleType, before: Callable[[], object]) -> None:
-        """Have `before` called from now on."""
+        """Wrap the functions: `before` is called before each call of them."""
         for name in self._names:
             original = getattr(torch._C, name, None)
             if original is not None:
@@ -44,7 +44,7 @@ class Wrapped:
                 setattr(torch._C, name, self._replaced[name][1])
 
     def end(self, torch: ModuleType) -> None:
-        """Put the functions back, but for what others have wrapped since."""
+        """Put the functions back, except those that others have replaced since."""
         while self._replaced:
             name, (original, own) = self._replaced.popitem()
             if getattr(torch._C, name, None) is own:
@@ -61,14 +61,14 @@ def _calling(before: Callable[[], object], original: Callable[..., Any]) -> Call
 
 
 class EmptyCacheCalls:
-    """Knows each call by how many blocks were requested and freed before it, which the trace has as events."""
+    """Notes at each call how many blocks were requested and freed before it: the trace has an event for each."""
 
     def __init__(self) -> None:
         self._functions = Wrapped(_FUNCTIONS)
         self._calls: deque[list[int]] = deque(maxlen=CALLS_AT_MOST)
 
     def begin(self, torch: ModuleType) -> None:
-        """Note the calls from now on, those before are forgotten."""
+        """Forget the calls so far, and note those from now on."""
         self.end(torch)
         self._calls.clear()
         self._functions.begin(torch, lambda: self._calls.append(requests_and_frees(torch)))
@@ -78,12 +78,12 @@ class EmptyCacheCalls:
         self._functions.end(torch)
 
     def so_far(self, torch: ModuleType) -> Calls:
-        """The calls that were noted, and the counts of this moment, at which a trace ends; None: none are noted."""
+        """The calls so far, with the counts of this moment, at which a trace ends; None if calls are not noted."""
         return (list(self._calls), requests_and_frees(torch)) if self._functions.is_on else None
 
 
 def places_within(traces: Sequence[Sequence[dict[str, Any]]], calls: Calls) -> list[list[int]] | None:
-    """For each device and call: how many requests and frees of the trace came before it; None if none were noted."""
+    """For each device and call: how many requests and frees in the trace came before it; None if `calls` is."""
     if calls is None:
         return None
     earlier, counts = calls
@@ -96,8 +96,8 @@ def places_within(traces: Sequence[Sequence[dict[str, Any]]], calls: Calls) -> l
 
 
 def requests_and_frees(torch: ModuleType) -> list[int]:
-    """How many blocks of each device were requested and freed since the program began."""
-    # it imports `threading`, which PyTorch has imported, but not every program
+    """For each device, how many blocks were requested plus how many were freed since the program started."""
+    # imported here, as it imports `threading`: PyTorch has done so, but not every program
     from gputui.probe.allocator import allocator
 
     return [sum(allocator.changes(torch, device)) for device in range(torch.cuda.device_count())]

@@ -1,10 +1,10 @@
-"""PyTorch's memory history, switched on for viewers: each block made from then on keeps the Python stack that made it.
+"""Switches PyTorch's memory history on for viewers: each block then keeps the Python stack that allocated it.
 
-Only the stacks of live blocks are kept (`enabled="state"`) and no list of events, so it takes no memory that grows with
-time, and a snapshot costs little more. A bounded list of events is kept, too (`enabled="all"`), while a step is
-recorded, and all the time where the user wants black boxes to hold the steps before an error. History that the program
-records itself is never touched: nothing is switched on while it records or keeps what it has recorded, and when it
-begins to record, what was switched on here ends.
+For viewers, only the stacks of live blocks are kept (`enabled="state"`) and no events: the history does not grow with
+time, and a snapshot costs little more. A bounded list of events is kept as well (`enabled="all"`) while a step is
+recorded, and all the time if the user wants black boxes to hold the steps before an error. The program's own history is
+never touched: nothing is switched on while the program records, or while PyTorch keeps what it has recorded, and when
+the program begins to record, what was switched on here is switched off first.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SWITCHES = ("_cuda_record_memory_history", "_cuda_record_memory_history_legacy"
 _STATE = {"enabled": "state", "context": "state", "stacks": "python"}
 _TRACE = {"enabled": "all", "context": "alloc", "stacks": "python"}
 KEPT_EVENTS = 100_000
-"""How many events are kept for black boxes: the last steps of most programs; reading them takes 0.1 to 0.5 s."""
+"""How many events are kept for black boxes: the last steps of most programs. Reading them takes 0.1 to 0.5 s."""
 
 
 class MemoryHistory:
@@ -38,14 +38,14 @@ class MemoryHistory:
         """Whether the last events are kept for black boxes."""
         self._switches = Wrapped(_SWITCHES)
         self._mode: dict[str, Any] = {}
-        """How history was switched on here, {} if it was not."""
+        """The arguments with which history was switched on here; {} if it was not."""
         self._resumes: dict[str, Any] | None = None
-        """While a step is recorded: how history goes on after it, {} if it does not."""
+        """While a step is recorded: the `_mode` that is restored after it, {} for none. None if no step is recorded."""
         self.emptied = EmptyCacheCalls()
         """The program's calls of `empty_cache()` while events are kept."""
 
     def recorder(self, torch: ModuleType) -> str:
-        """Who records at this moment: a value of `model.attached.target.Recorder`."""
+        """Who records now: a value of `model.attached.target.Recorder`."""
         if not allocator.is_history_enabled(torch):
             return ""
         return "probe" if self._pid == os.getpid() else "program"
@@ -60,9 +60,9 @@ class MemoryHistory:
         return reason
 
     def keep_trace_if_asked(self, torch: ModuleType) -> None:
-        """Keep the last events for black boxes, whoever looks, if the environment says so and nobody else records.
+        """Keep the last events for black boxes, if the environment asks for it and the program does not record.
 
-        Called while PyTorch initialises CUDA: the program may have begun to record before, which takes effect now.
+        Called while PyTorch initialises CUDA: the program may have begun to record earlier, which takes effect now.
         """
         is_asked = os.environ.get(environment.MEMORY_HISTORY) == "1"
         if is_asked and not torch._C._cuda_isHistoryEnabled() and not self._why_not(torch):
@@ -70,9 +70,9 @@ class MemoryHistory:
             self.is_kept = True
 
     def begin_trace(self, torch: ModuleType, max_entries: int) -> str:
-        """Record every event, the last `max_entries` on each device; returns why not, "" on success.
+        """Record events, and keep the last `max_entries` of each device; returns why not, "" on success.
 
-        History that is on already for viewers or black boxes gives way, and is on again after `end_trace`.
+        History that is on for viewers or black boxes is switched off meanwhile; `end_trace` switches it on again.
         """
         self._resumes = self._mode if self.recorder(torch) == "probe" else {}
         if self._resumes:
@@ -85,16 +85,16 @@ class MemoryHistory:
         return reason
 
     def restart_trace(self, torch: ModuleType, max_entries: int) -> None:
-        """Forget the events that were recorded, and record the last `max_entries` from now on.
+        """Forget the recorded events, and keep the last `max_entries` from now on.
 
-        A ring whose length changes while it is filled gives its events back out of order.
+        PyTorch's ring would return its events out of order if its length were changed while it is filled.
         """
         if self.recorder(torch) == "probe":
             self._end(torch)
             self._begin(torch, {**_TRACE, "max_entries": max_entries})
 
     def end_trace(self, torch: ModuleType) -> None:
-        """End what `begin_trace` began, unless the program records by now; what PyTorch has recorded goes with it."""
+        """End what `begin_trace` began, unless the program records by now; PyTorch forgets the events."""
         if self._resumes is not None and self.recorder(torch) == "probe":
             self._end(torch)
             if self._resumes:
@@ -113,7 +113,7 @@ class MemoryHistory:
     def _begin(self, torch: ModuleType, mode: dict[str, Any]) -> None:
         torch.cuda.memory._record_memory_history(**mode, **_for_all_threads(torch))
         self._pid, self._mode = os.getpid(), mode
-        self._switches.begin(torch, self.switch_off_if_ours)  # what the program switches on takes their place
+        self._switches.begin(torch, self.switch_off_if_ours)  # before the program switches on its own
         if "max_entries" in mode:
             self.emptied.begin(torch)
 
@@ -139,23 +139,23 @@ class MemoryHistory:
         return ""
 
     def switch_off_if_ours(self) -> None:
-        """Switch off what was switched on in this very process (and not in the one it was forked from)."""
+        """Switch off what was switched on in this process, and not in the one that it was forked from."""
         torch = process.loaded_torch()
         if torch is not None and self._pid == os.getpid() and process.has_cuda(torch):
             self.switch_off(torch)
 
     def viewers_have_left(self) -> None:
-        """Switch off what was switched on for viewers."""
+        """Switch off what was switched on for viewers; what is kept for black boxes goes on."""
         if not self.is_kept:
             self.switch_off_if_ours()
 
 
 def _for_all_threads(torch: ModuleType) -> dict[str, bool]:
-    """The argument that hooks all threads: otherwise newer PyTorch warns if another thread switches history off."""
+    """The argument that hooks all threads: without it, newer PyTorch warns if another thread switches history off."""
     parameters = inspect.signature(torch.cuda.memory._record_memory_history).parameters
     name = "global_record_annotations"
     return {name: True} if name in parameters else {}
 
 
 memory_history = MemoryHistory()
-"""The only one of this process: history is on or off for all viewers together."""
+"""The only instance in this process: history is on or off for all viewers together."""

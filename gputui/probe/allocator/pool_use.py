@@ -1,9 +1,9 @@
-"""What was found out about the users of private pools at one moment, and where a capture may have failed.
+"""Who used private pools at one moment, and where the capture of a CUDA graph may have failed.
 
 Up to PyTorch 2.12, a capture that ends with an error, or never ends, keeps its pool in use and its device in the list
-of those that are being captured: until the process ends, nothing of the device's cache is returned. From 2.13 on, the
-pool is in use until the graph is deleted. No call tells either, and the signs have harmless causes, too. So where
-there is a sign, the forecast of what `empty_cache()` returns is a range.
+of those with a capture under way: nothing of the device's cache is returned until the process ends. From 2.13 on, only
+the pool stays in use, until the graph is deleted. No call tells that a capture has failed, and the signs of it have
+harmless causes, too. So where there is a sign, the forecast of what `empty_cache()` returns is a range.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ANY_DEVICE = -1
 
 
 def has_other_threads() -> bool:
-    """Whether the program has other threads, which may capture unseen (the probe's is not known to `threading`)."""
+    """Whether the program has other threads, which may capture unseen; `threading` does not know the probe's."""
     # Not active_count(): it takes a lock, which the interrupted main thread may hold.
     return len(vars(threading)["_active"]) > 1
 
@@ -31,10 +31,10 @@ class PoolUse:
     """Who uses which pool.
 
     `holders`: who keeps a pool ("torch.cuda.MemPool"), by (device or ANY_DEVICE, pool). `capturing`: devices with a
-    capture under way, and `unnamed`: those of them whose capture has a pool of its own. `routing`: devices with a
-    thread inside `use_mem_pool`. `is_whole`: False if the objects were not searched for. `unfinished`: how many graphs
-    have no finished capture, and none under way. `may_capture_unseen`: whether another thread may be capturing one.
-    `unsure`: pools for whose holder another may have been taken. `has_frozen`: whether `gc.freeze()` hid objects.
+    capture under way; `unnamed`: those of them where the capture's pool is not known. `routing`: devices with a thread
+    inside `use_mem_pool`. `is_whole`: False if the objects were not searched for. `unfinished`: how many graphs have no
+    finished capture and none under way. `may_capture_unseen`: whether another thread may be capturing one of these.
+    `unsure`: pools whose holder is a guess. `has_frozen`: whether `gc.freeze()` hid objects.
     """
 
     holders: dict[tuple[int, Pool], str] = field(default_factory=dict)
@@ -49,9 +49,9 @@ class PoolUse:
     may_capture_unseen: bool = False
 
     def holders_of(self, pools: list[tuple[int, Pool]]) -> dict[tuple[int, Pool], str]:
-        """The holder of each (device, pool) that has memory, "" if none was found.
+        """The holder of each of these (device, pool), which have memory; "" if none was found.
 
-        A graph does not reveal its pool while it is being captured: the newest that nothing else holds is taken for it.
+        A graph does not reveal its pool while it is being captured: the newest pool without a holder is taken for it.
         """
         holders = {key: self.holders.get(key) or self.holders.get((ANY_DEVICE, key[1]), "") for key in pools}
         for pool in sorted({pool for at, pool in self.holders if at == ANY_DEVICE}):
@@ -69,7 +69,7 @@ class PoolUse:
         return holders if all(holders.values()) else self._with_hidden(holders)
 
     def _with_hidden(self, holders: dict[tuple[int, Pool], str]) -> dict[tuple[int, Pool], str]:
-        """The holders with a reason where there may be one that was not seen; those pools are unsure."""
+        """The holders, with a reason in place of "" where a holder may not have been seen; those pools are unsure."""
         if self.is_whole and not self.has_frozen:
             return holders
         self.unsure |= {key for key, holder in holders.items() if not holder}
@@ -98,16 +98,16 @@ LOCKS = (
 
 
 class Doubts(NamedTuple):
-    """The devices on which nothing may be returned, and the pools that may or may not be."""
+    """The devices of which possibly nothing is returned, and the pools that may or may not be returned."""
 
     devices: set[int]
     pools: set[tuple[int, Pool]]
 
 
 class FailedCaptures:
-    """Remembers when a pool was first seen without a user.
+    """Remembers when each pool was first seen without a user.
 
-    If the cache of its device was emptied since then, no capture has failed there.
+    If the cache of the pool's device was emptied since then, no capture has failed there.
     """
 
     def __init__(self) -> None:
@@ -116,9 +116,9 @@ class FailedCaptures:
     def look(
         self, torch: ModuleType, use: PoolUse, sizes: Mapping[tuple[int, Pool], int], devices: Iterable[int]
     ) -> tuple[dict[tuple[int, Pool], str], Doubts]:
-        """Who holds each pool, and what is in doubt; adds the reasons to `use.problems`.
+        """The holder of each pool, "" for none, and what is in doubt; adds the reasons to `use.problems`.
 
-        `sizes`: the bytes of each (device, private pool) with memory; `devices`: those that PyTorch has memory on.
+        `sizes`: the bytes of each (device, private pool) with memory; `devices`: those on which PyTorch has memory.
         """
         holders = use.holders_of(sorted(sizes))
         unused = {key for key, holder in holders.items() if not holder}
@@ -133,9 +133,9 @@ class FailedCaptures:
         return holders, Doubts(set(devices) if is_everywhere else {device for device, _ in doubted}, doubted)
 
     def _unemptied(self, torch: ModuleType, sizes: Mapping[tuple[int, Pool], int]) -> set[tuple[int, Pool]]:
-        """The pools around which the device's cache was not emptied since they were first seen without a user.
+        """The pools whose device's cache was not emptied since they were first seen without a user.
 
-        A pool that has grown had a user again.
+        A pool that has grown had a user meanwhile, and counts as seen for the first time.
         """
         emptied = {device: _times_emptied(torch, device) for device, _ in sizes}
         now = {key: (size, emptied[key[0]]) for key, size in sizes.items()}
@@ -146,16 +146,16 @@ class FailedCaptures:
 
 @lru_cache(maxsize=None)
 def is_routing_apart(torch: ModuleType) -> bool:
-    """Whether PyTorch tells captures from mere routing, so that `use_mem_pool` does not keep the default pools.
+    """Whether PyTorch tells captures from routing by `use_mem_pool`, so that routing does not keep the default pools.
 
-    That came with the statistics by private pool, by which it is recognised here, and so did what a graph gives back
-    after its capture has failed.
+    That came in the version that added statistics by private pool, which are asked for here. In the same version, a
+    graph whose capture failed began to return its pool when it is deleted.
     """
     return "reserved_bytes_by_private_pools" in torch._C._cuda_memoryStats(0)
 
 
 def _of_live_graphs(use: PoolUse, unused: set[tuple[int, Pool]], devices: Iterable[int]) -> Doubts:
-    """What is in doubt in newer versions, in which only a graph that lives keeps the pool of its failed capture."""
+    """What is in doubt from PyTorch 2.13 on, where a failed capture's pool is kept only while its graph lives."""
     locked = set(devices) if use.may_capture_unseen and has_other_threads() else set()
     doubted = unused if use.unfinished else set()
     if locked or doubted:
@@ -164,7 +164,7 @@ def _of_live_graphs(use: PoolUse, unused: set[tuple[int, Pool]], devices: Iterab
 
 
 def _sign(torch: ModuleType, use: PoolUse, unemptied: set[tuple[int, Pool]]) -> str:
-    """What tells that a capture may have failed; "" if nothing does."""
+    """A sentence about the sign that a capture may have failed; "" if there is none."""
     if use.unfinished:
         return UNFINISHED
     if not use.capturing and _is_left(torch):
@@ -177,7 +177,7 @@ def _sign(torch: ModuleType, use: PoolUse, unemptied: set[tuple[int, Pool]]) -> 
 def _times_emptied(torch: ModuleType, device: int) -> int:
     """How often the device's cache was emptied while nothing was being captured; always 0 if that is not known.
 
-    Older versions, which have no snapshots of single pools, also count calls that they refuse during a capture.
+    It is not known in older versions, which have no `MemPool.snapshot`: they also count calls refused during a capture.
     """
     if not hasattr(getattr(torch.cuda, "MemPool", None), "snapshot"):
         return 0

@@ -1,10 +1,10 @@
-"""Who uses private pools, and where a CUDA graph is being captured: the two things PyTorch's snapshot leaves out.
+"""Finds who uses private pools, and where a CUDA graph is being captured: PyTorch's snapshot leaves both out.
 
 Both are read from Python objects: `torch.cuda.MemPool`, `torch.cuda.CUDAGraph`, the `torch.cuda.graph` context and the
-suspended generators of `use_mem_pool`. Finding them takes a walk over all objects (70 ms for 370,000). So the walk is
+suspended generators of `use_mem_pool`. Finding these takes a walk over all objects (70 ms for 370,000). So the walk is
 made only if there may be something to find (a private pool has memory, allocations are routed to a pool, or another
 thread might route them), and only if the reference counts of those types have changed since the last walk. Automatic
-looks never walk, and say so if it matters.
+looks never walk, and add a problem if users may be unknown.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gputui.probe.objects.heap import has_frozen
 from gputui.probe.objects.listing import of_classes
 from gputui.probe.pace.budget import on_request
 
-# Generators that route a thread's allocations: module, name, and the local variables with the device and the pool.
+# Generator functions that route a thread's allocations: module, name, and their variables with the device and the pool.
 ROUTERS = (
     ("torch.cuda.memory", "use_mem_pool", "device_index", "pool"),
     ("torch._inductor.cudagraph_trees", "_use_cuda_memory_pool_manager", "device", "mem_pool"),
@@ -45,7 +45,7 @@ class _Capture(NamedTuple):
 
     @classmethod
     def of(cls, context: object) -> _Capture:
-        """Read a context, past what a subclass says; one that is being made has nothing yet."""
+        """Read a context, past properties of a subclass; each field is None while its `__init__` runs."""
         attributes = AttributeReader().read(context)
         values: list[Any] = [attributes.get(name) for name in cls._fields]
         return cls(*values)
@@ -59,16 +59,16 @@ class PoolWatch:
         self._users: list[weakref.ref[Any]] = []
         self._has_frozen = False
         self.walked_ms = 0.0
-        """The processor time of the walk in the last look, 0 if there was none."""
+        """The processor time of the walk in the last look; 0.0 without one."""
         self.failed_captures = FailedCaptures()
 
     def look(self, torch: ModuleType, *, has_pools: bool, may_walk: bool = True) -> PoolUse:
-        """Who uses which pool now; call it together with the snapshot, with no chance for other threads in between.
+        """Who uses which pool now; no other thread may run between the snapshot and this call.
 
-        `has_pools` says whether the snapshot has private pools. Without `may_walk`, only known users are found.
+        `has_pools` says whether the snapshot has private pools. Without `may_walk`, new users are not searched for.
         """
         self.walked_ms = 0.0
-        is_routed = has_pools or _is_routing_seen(torch)  # first, as `codes` adds references to what is counted there
+        is_routed = has_pools or _is_routing_seen(torch)  # before `codes` adds references to what it counts
         codes = {code: (device, pool) for code, device, pool in _router_codes()}
         watched = (*_user_types(torch), *codes)
         counts = tuple(sys.getrefcount(o) for o in watched)
@@ -82,7 +82,7 @@ class PoolWatch:
         return _use_of(torch, users, codes, has_frozen=self._has_frozen)
 
     def _known_users(self, counts: tuple[int, ...]) -> list[Any] | None:
-        """The users that the last walk found, None if there may be others by now."""
+        """The users that the last walk found; None if there may be others by now."""
         alive = [o for o in (reference() for reference in self._users) if o is not None]
         is_same = counts == self._counts and len(alive) == len(self._users) and _are_counts_exact()
         return alive if is_same else None
@@ -127,19 +127,19 @@ def _unwalked(torch: ModuleType) -> PoolUse:
 
 
 def _is_routing_seen(torch: ModuleType) -> bool:
-    """Whether this thread captures, or any thread is inside one of `ROUTERS`, by the references to their code."""
+    """Whether this thread captures, or any thread is inside one of `ROUTERS`: their code then has more references."""
     idle = sys.getrefcount(_idle.__code__)
     busy = any(sys.getrefcount(function.__code__) != idle for function, _, _ in _routers())
     return busy or _is_capturing_here(torch)
 
 
 def _idle() -> Iterator[None]:
-    """A generator function that is never run: its code has as many references as that of an idle router."""
+    """A generator function that never runs: its code has as many references as the code of an idle router."""
     yield
 
 
 def _graph_pools(torch: ModuleType, graph: object) -> list[Pool]:
-    """The pools a captured graph holds; [] before its capture has ended and after its reset."""
+    """The pools that a captured graph holds; [] before its capture has ended and after its reset."""
     try:
         pools = getattr(torch.cuda.CUDAGraph, "pools", None)  # newer: the graph also keeps pools routed to inside it
         own = _pair(torch.cuda.CUDAGraph.pool(graph))
@@ -149,7 +149,7 @@ def _graph_pools(torch: ModuleType, graph: object) -> list[Pool]:
 
 
 def _pool_id(torch: ModuleType, pool: object) -> Pool:
-    """The id of a MemPool, past what a subclass says."""
+    """The id of a MemPool, past a property of a subclass."""
     return _pair(torch.cuda.MemPool.id.__get__(pool))
 
 
@@ -159,7 +159,7 @@ def _pair(pool: Iterable[int]) -> Pool:
 
 
 def _user_types(torch: ModuleType) -> tuple[type, ...]:
-    """The types of the objects that use pools, with the subclasses that the program derives from them."""
+    """The types of the objects that use pools, with all their subclasses."""
     names = ("MemPool", "CUDAGraph", "graph")
     bases = [getattr(torch.cuda, name) for name in names if hasattr(torch.cuda, name)]
     return tuple(derived for base in bases for derived in _with_subclasses(base))
@@ -184,7 +184,7 @@ def _router_codes() -> Iterator[tuple[CodeType, str, str]]:
 
 
 def _are_counts_exact() -> bool:
-    """Whether reference counts can be relied on: free-threaded Python defers those of types and code."""
+    """Whether reference counts can be relied on: free-threaded Python defers those of types and code objects."""
     is_gil_enabled = getattr(sys, "_is_gil_enabled", None)
     return is_gil_enabled is None or bool(is_gil_enabled())
 
@@ -202,7 +202,7 @@ def _add_router(
 
 
 def _add_captures(torch: ModuleType, use: PoolUse, contexts: list[_Capture], captured: dict[int, list[Pool]]) -> None:
-    """Add the captures under way, if some graph has no pool yet (`captured`: pools by the graph's id)."""
+    """Add the captures under way; `captured` has the pools of each graph by the graph's id, [] for one without."""
     open_contexts = [context for context in contexts if not captured.get(id(context.cuda_graph))]
     for context in open_contexts:
         if _is_capturing(torch, context):
@@ -219,7 +219,7 @@ def _add_captures(torch: ModuleType, use: PoolUse, contexts: list[_Capture], cap
 
 
 def _add_capture_here(torch: ModuleType, use: PoolUse) -> None:
-    """Add a capture on the current stream that belongs to no context: capture_begin() has begun it."""
+    """Add a capture on the current stream that no `torch.cuda.graph` began: the program called `capture_begin()`."""
     current = torch._C._cuda_getDevice()
     if current not in use.capturing and _is_capturing_here(torch):
         use.capturing.add(current)
@@ -239,7 +239,7 @@ def _has_context(torch: ModuleType, device: int) -> bool:
 
 
 def _is_capturing(torch: ModuleType, context: _Capture) -> bool:
-    """Whether this `torch.cuda.graph` has been entered and its stream is being captured (starts no GPU work)."""
+    """Whether this `torch.cuda.graph` was entered and its stream is being captured; starts no work on the GPU."""
     stream, entered = context.capture_stream, getattr(context.stream_ctx, "src_prev_stream", None) is not None
     if not entered or stream.device_index != torch._C._cuda_getDevice():
         return entered  # asking about the stream would change this thread's current device
@@ -248,7 +248,7 @@ def _is_capturing(torch: ModuleType, context: _Capture) -> bool:
 
 
 def _check_counts(torch: ModuleType, use: PoolUse, pools: list[Any], captured: dict[int, list[Pool]]) -> None:
-    """Add a problem if a MemPool counts more users than are known: the program then routes to it by hand."""
+    """Add a problem if a MemPool counts more users than are known, as when the program routes to it by hand."""
     for pool in pools if hasattr(torch.cuda, "MemPool") and hasattr(torch.cuda.MemPool, "use_count") else ():
         pool_id = _pool_id(torch, pool)
         known = 1 + sum(pool_id in held for held in captured.values())

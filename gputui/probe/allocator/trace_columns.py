@@ -1,4 +1,4 @@
-"""PyTorch's traces as columns with a table of stacks: in the probe's thread, a few events at a time."""
+"""Makes columns and a table of stacks of PyTorch's traces, in the probe's thread, 256 events at a time."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from gputui.protocol.trace_events import ACTIONS
 
 MAX_STACKS = 5_000
 MAX_FRAMES = 200_000
-"""How many frames all stacks may have together; events with further ones count as without a stack."""
+"""How many frames all stacks may have together; an event whose stack is beyond that has none."""
 MAX_DEPTH = 128
 _EVENTS = 256
 """How many events are described between two pauses in which other threads run."""
 
 
 class _Stacks:
-    """The different stacks, as numbers of frames. PyTorch shares the dict of a frame among all stacks with it."""
+    """The different stacks, as numbers of frames. All stacks with a frame share PyTorch's dict of it."""
 
     def __init__(self) -> None:
         self.frames: list[dict[str, Any]] = []
@@ -24,11 +24,11 @@ class _Stacks:
         self._number_of_frame: dict[int, int] = {}
         self._number_of_stack: dict[tuple[int, ...], int] = {}
         self._kept: list[dict[str, Any]] = []
-        """Frames stay alive while their `id` stands for them."""
+        """The frames, kept alive because they are known by their `id`."""
         self._total = 0
 
     def number(self, frames: list[dict[str, Any]]) -> int:
-        """The number of a stack, innermost frame first; -1 if it is empty or there are too many."""
+        """The number of a stack, innermost frame first; -1 if the stack is empty, or there are too many stacks."""
         stack = frames[:MAX_DEPTH]
         key = tuple(map(id, stack))
         number = self._number_of_stack.get(key)
@@ -51,9 +51,9 @@ class _Stacks:
 
 
 def describe_traces(traces: list[list[dict[str, Any]]], calls: list[list[int]] | None = None) -> dict[str, Any]:
-    """The traces as `gputui.sources.probe.messages` reads them; empties the lists.
+    """The traces of all devices as `gputui.sources.probe.messages` reads them; empties the lists.
 
-    `calls` are those of `empty_cache()`, for each device; None if they were not noted.
+    `calls` are the program's calls of `empty_cache()` (`emptied.places_within`); None if they were not noted.
     """
     stacks = _Stacks()
     numbers = {name: number for number, name in enumerate(ACTIONS)}

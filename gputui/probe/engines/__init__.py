@@ -1,7 +1,7 @@
-"""Inference engines: what a server says itself about its memory, its cache of keys and values, and its requests.
+"""Inference engines: what a server's own objects say about its memory, its KV cache and its requests.
 
-In: the frames of all threads, once; later only the engine's own objects, held by weak references. Out: the fields of
-`model.attached.serving.Serving`. Attributes are read plainly: none of the engine's code runs, and no tensor is touched.
+In: the variables of running functions, to find the engine's objects; later only those, held by weak references. Out:
+the fields of `model.attached.serving.Serving`. None of the engine's code runs, and of tensors only a shape is read.
 
 `facts` says what is read where, in which version; `read` finds the objects and reads them.
 """

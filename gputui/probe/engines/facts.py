@@ -1,9 +1,9 @@
 """What is read where in an engine's objects: the only table to change for another version, or another engine.
 
-A fact is optional: where none of its places has a value of its kind, it is None. A place is a path of attributes; it
-begins with the name of an object in `classes`. `#` at its end asks for the number of elements, `*` in it is the only
-element of a list or dictionary. A place with ` + ` is a sum, of which each part must be there, and ` / ` in a part
-divides whole numbers. Where versions differ, the newest place comes first.
+A fact is None if none of its places has a value of its kind. A place is a path of attributes that begins with the name
+of an object in `classes`. `#` at its end asks for the number of elements; `*` in it stands for the only element of a
+list or dictionary. A place with ` + ` is a sum, of which each part must be there, and ` / ` in a part divides whole
+numbers. Where versions differ, the newest place comes first.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from __future__ import annotations
 from typing import Any, Dict, NamedTuple, Tuple
 
 Places = Tuple[str, ...]
-"""Tried one after the other."""
+"""They are tried one after the other."""
 Facts = Dict[str, Any]
-"""By the name of a field of `model.attached.serving`: places and the kind of value, or the facts of another class."""
+"""By the name of a field in `model.attached.serving`: (places, kind of value), or the facts of a class inside."""
 
 
 class EngineFacts(NamedTuple):
     """An engine: how it is recognised, and what is read of it.
 
-    `modules` are those of which one is imported once it runs. `classes` are the objects that facts begin with, by name:
-    the module and the name of the class, or of one of its bases. `packages`: only objects of their classes, and of the
-    program's, are searched for them. `among` are places from which one object leads to another that is missing.
+    `modules`: at least one of them is imported once the engine runs. `classes`: the objects with which places begin, by
+    name: the module and the name of the object's class or of a base. `packages`: the search for these objects reads
+    only attributes of these packages' and the program's objects. `among`: places of objects that the search missed.
     """
 
     name: str
@@ -30,9 +30,9 @@ class EngineFacts(NamedTuple):
     packages: Places
     classes: dict[str, tuple[str, str]]
     leading: str
-    """Once this object is found, the search ends."""
+    """The name of the object at which the search ends."""
     made: str
-    """The leading object has this attribute once it is made: a process that was forked meanwhile has one without."""
+    """An attribute that the leading object has once it is made: in a process forked before that, its copy has none."""
     among: dict[str, Places]
     facts: Facts
     groups: Places
@@ -43,19 +43,19 @@ class EngineFacts(NamedTuple):
     request: dict[str, str]
     """Paths of attributes of a request."""
     variables: dict[str, str]
-    """Names for objects from which a search finds the engine's tensors, wherever its threads are: their places."""
+    """Places of objects from which the search for tensors starts, whatever its threads run, by the name they get."""
     caches: Places
-    """Global variables of its modules that hold tensors; no object of the engine leads to them."""
+    """Global variables of its modules that hold tensors to which none of its objects leads."""
     roles: dict[tuple[bool, bool], str]
-    """Of a process with or without a scheduler, and with or without a model."""
+    """What the process is, by whether it has a scheduler, and whether it has a model."""
     null_blocks: int
-    """So many of the pool's blocks are never used."""
+    """How many blocks of the pool are never used."""
     must_run: bool = False
-    """Programs that serve nothing import these modules, too: it is there only while a thread runs one of them."""
+    """Programs that serve nothing import its modules, too: it is searched for only while a thread runs one of them."""
 
 
 WHOLE, NUMBER, TEXT, TRUTH = "whole", "number", "text", "truth"
-"""Kinds of values. A text is also the name of a data type."""
+"""Kinds of values. TEXT is a string, or a `torch.dtype`, of which the name is read."""
 
 _CONFIG = "core.vllm_config", "worker.vllm_config", "client.vllm_config"
 
@@ -160,8 +160,8 @@ VLLM = EngineFacts(
     ),
     tensor={
         "size_bytes": (("tensor.size",), WHOLE),
-        "layers": (("tensor.layers#",), WHOLE),  # since 0.30: every size is that of the one allocation behind all
-        "shared_by": (("tensor.shared_by#",), WHOLE),  # before: each is an allocation of its own
+        "layers": (("tensor.layers#",), WHOLE),  # since 0.30: every size is that of one allocation for all
+        "shared_by": (("tensor.shared_by#",), WHOLE),  # before 0.30: each is an allocation of its own
     },
     requests=("core.scheduler.running",),
     request={"tokens": "num_computed_tokens", "preemptions": "num_preemptions"},
@@ -185,8 +185,8 @@ _FREE_BLOCKS = (
     "core.cache.pool.free_sectors# + core.cache.pool._free_blocks.*._length"
     " + core.cache.cache_allocators.*.ledger.cached_blocks#"
 )
-"""Those that no request holds: never used, given back, and kept for a prefix. A sector is one block where all layers
-keep all tokens; of other models, this is not known."""
+"""The blocks that no request holds: never used, given back, and kept for a prefix. A sector is one block if all layers
+keep all tokens; for other models, the number is not known."""
 
 TRANSFORMERS = EngineFacts(
     name="transformers",
@@ -241,7 +241,7 @@ _SLOTS = "core.token_to_kv_pool_allocator"
 _PAGE = f"{_SLOTS}.page_size"
 _FREE_PAGES = tuple(f"{_SLOTS}.free_pages# + {_SLOTS}.{name}" for name in ("num_staged_pages", "release_pages#"))
 _KEPT = "core.tree_cache.tree_core.component_evictable_size_.*"
-"""Tokens that only a prefix keeps, in a tree of one kind of layers in Python; a tree in Rust does not show them."""
+"""Tokens that only a prefix keeps, if the tree is in Python and has one kind of layers; a tree in Rust hides them."""
 
 SGLANG = EngineFacts(
     name="SGLang",
@@ -264,7 +264,7 @@ SGLANG = EngineFacts(
         "cache": {"blocks": ((f"{_SLOTS}.num_pages", f"{_SLOTS}.size"), WHOLE)},
         "use": {
             "blocks": ((f"{_SLOTS}.num_pages", f"{_SLOTS}.size"), WHOLE),
-            "free_blocks": (  # those that only a prefix keeps are given to the next request that needs them
+            "free_blocks": (  # blocks that only a prefix keeps go to the next request that needs them
                 tuple(f"{free} + {_KEPT} / {_PAGE}" for free in _FREE_PAGES),
                 WHOLE,
             ),

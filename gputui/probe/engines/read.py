@@ -1,6 +1,6 @@
-"""Finds an engine's objects once, and then reads what it says of itself, by the table of facts.
+"""Finds an engine's objects once, and then reads what they say, by the table of facts.
 
-They are found from the variables of running functions, by the modules and names of their classes.
+The objects are found from the variables of running functions, by the modules and names of their classes.
 """
 
 from __future__ import annotations
@@ -20,30 +20,27 @@ from gputui.probe.objects.torch_types import AnyObject, tensor_base
 FIRST_REST_S, LONGEST_REST_S = 1.0, 64.0
 """How long to wait between searches for an engine that is imported and was not found: a search takes milliseconds."""
 ELEMENTS_AT_MOST = 256
-"""So many groups of layers, tensors of the cache and requests are read at most."""
+"""Without effect: the same name is set to 64 below."""
 LONGEST_TEXT, LARGEST = 200, 1e18
 _NOTHING = object()
 _SIZED = (list, tuple, dict, set, deque)
 
 
 class EngineReader:
-    """Reads the engine of this process, if it has one; keeps nothing of it alive."""
+    """Reads the engine of this process, if there is one, and keeps none of its objects alive."""
 
     def __init__(self) -> None:
         self._found: Found = {}
         self._search_at, self._rest_s = float("-inf"), FIRST_REST_S
-        """When (`perf_counter`) to search again, and how long to rest after that."""
+        """When (`perf_counter`) to search again at the earliest, and how long to wait after that search."""
 
     def read(self) -> dict[str, Any] | None:
-        """The fields of `model.attached.serving.Serving`; None without an engine that is known."""
+        """The fields of `model.attached.serving.Serving`; None without a known engine."""
         reading = self._reading()
         return reading.fields() if reading else None
 
     def namespaces(self) -> list[Namespace]:
-        """What a search for tensors begins with, beside the program's own variables; [] without an engine.
-
-        An engine's frames lead to its tensors only while it computes.
-        """
+        """More variables for the search for tensors: an engine's frames lead to its tensors only while it computes."""
         reading = self._reading()
         variables = reading.variables() if reading else {}
         return [Namespace("", is_function=False, variables=variables)] if variables else []
@@ -61,13 +58,13 @@ class EngineReader:
         return _Reading(engine, objects, attributes) if objects else None
 
     def _objects(self) -> dict[str, Any]:
-        """Those that are still alive, by name."""
+        """The found objects that are still alive, by name."""
         alive = {name: reference() for name, reference in self._found.items()}
         return {name: value for name, value in alive.items() if value is not None}
 
 
 class _Reading:
-    """One reading; it is dropped with all that it holds."""
+    """One reading: it holds the engine's objects, so it must not outlive the call."""
 
     def __init__(self, engine: EngineFacts, objects: dict[str, Any], attributes: AttributeReader) -> None:
         self._engine = engine
@@ -93,7 +90,7 @@ class _Reading:
         return {"name": engine.name, "version": _version(engine.version), "role": role, **fields}
 
     def variables(self) -> dict[str, Any]:
-        """Objects of the engine by the names that a search gives them."""
+        """The objects from which a search finds the engine's tensors, by the names that they get."""
         values = {name: self._at(place) for name, place in self._engine.variables.items()}
         values.update(_global(place) for place in self._engine.caches)
         return {name: value for name, value in values.items() if value is not _NOTHING and value is not None}
@@ -102,7 +99,7 @@ class _Reading:
         return {name: self._value(places, kind) for name, (places, kind) in facts.items()}
 
     def _of_another(self, name: str, value: AnyObject, facts: Facts) -> dict[str, Any]:
-        """The facts of one element of a list, which are read as those of an object of this name."""
+        """The facts of one element of a list: their places begin with `name`."""
         self._objects[name] = value
         try:
             return self._facts(facts)
@@ -110,7 +107,7 @@ class _Reading:
             del self._objects[name]
 
     def _requests(self) -> dict[str, Any]:
-        """The tokens of the requests that run: the sum and the longest, of those that were read."""
+        """Of the running requests that were read: how many, all their tokens, the longest one's, and preemptions."""
         names = self._engine.request
         requests = self._elements(self._engine.requests)
         tokens = [self._under(request, names["tokens"]) for request in requests]
@@ -170,7 +167,7 @@ class _Reading:
 
 
 def _elements_of(value: AnyObject) -> list[Any]:
-    """The elements of a list, or the values of a dictionary; [] of anything else, and of a very long dictionary."""
+    """The elements of a list, or the values of a dictionary; [] for anything else, and for a very long dictionary."""
     if type(value) in (list, tuple):
         return list(value[:ELEMENTS_AT_MOST])
     return list(value.values()) if type(value) is dict and len(value) <= COPIED_AT_MOST else []
@@ -182,7 +179,7 @@ def _only(value: AnyObject) -> AnyObject:
 
 
 def _length(value: AnyObject) -> int | None:
-    """The number of elements of a plain container or a tensor, or of one derived from it, past its own `__len__`."""
+    """The number of elements of a container, past a subclass's `__len__`, or of rows of a tensor; None for others."""
     torch = sys.modules.get("torch")
     if torch is not None and type(value) is torch.Tensor:
         shape = tensor_base(torch).shape.__get__(value)
@@ -192,11 +189,11 @@ def _length(value: AnyObject) -> int | None:
 
 
 def _converted(value: AnyObject, kind: str) -> AnyObject:
-    """The value as JSON has it; None if it is of another kind."""
+    """The value in a type that JSON has; None if it is not of this kind."""
     cls = type(value)
     if kind == TRUTH:
         return value if cls is bool else None
-    if kind == WHOLE:  # bytes may be a product with a share
+    if kind == WHOLE:  # bytes may be a float: a product with a share
         return int(value) if cls is int or (cls is float and abs(value) < LARGEST) else None
     if kind == NUMBER:
         return value if cls in (int, float) else None
@@ -207,7 +204,7 @@ def _converted(value: AnyObject, kind: str) -> AnyObject:
 
 
 def _global(place: str) -> tuple[str, AnyObject]:
-    """The name and the value of a module's variable, None where that is not imported or has none."""
+    """The name and the value of a module's variable; the value is None if the module or the variable is missing."""
     module, _, name = place.rpartition(".")
     known = sys.modules.get(module)
     return name, dict.get(plain.module_variables(known), name) if known is not None else None
@@ -218,24 +215,24 @@ def _version(place: str) -> str:
 
 
 engine_reader = EngineReader()
-"""The only one of this process, shared by all viewers."""
+"""The only instance in this process, shared by all viewers."""
 
 
 Found = Dict[str, "weakref.ref[Any]"]
 """Weak references to the objects, by their names in the table."""
 DEPTH = 5
-"""So many attributes lead from a variable to an engine at most: a server's state, the client, the engine."""
+"""How many steps lead from a variable to an engine at most: such as a server's state, the client, the engine."""
 OBJECTS_AT_MOST = 3000
 ELEMENTS_AT_MOST = 64
-"""So many elements of a list or dictionary are searched."""
+"""How many elements of a container are searched, and how many groups, cache tensors and requests are read."""
 COPIED_AT_MOST = 4096
-"""A larger dictionary is passed over: its values would be copied first."""
+"""A dictionary with more values is skipped, as reading one copies all of them."""
 
 
 def find(engine: EngineFacts, attributes: AttributeReader) -> Found:
-    """The objects that variables of running functions, and globals of the main program, lead to by the fewest steps.
+    """Search breadth-first from the variables of running functions and the globals of the main program.
 
-    The engine's own objects are searched before all others.
+    What the engine's own objects hold is searched before all else.
     """
     found: Found = {}
     others: deque[tuple[AnyObject, int]] = deque((value, 0) for value in _variables())
@@ -262,7 +259,7 @@ def _is_made(engine: EngineFacts, leading: AnyObject, attributes: AttributeReade
 
 
 def _runs(engine: EngineFacts) -> bool:
-    """Whether a thread is in a function of one of its modules."""
+    """Whether a thread is in a function of one of the engine's modules."""
     modules = [id(plain.module_variables(known)) for name in engine.modules if (known := sys.modules.get(name))]
     return any(id(frame.f_globals) in modules for frames in stacks.stacks_by_thread().values() for frame in frames)
 
@@ -276,7 +273,7 @@ def _variables() -> list[Any]:
 
 
 def _name_of(engine: EngineFacts, cls: type) -> str:
-    """The name in the table of objects of this class, "" for most."""
+    """The name that the table gives an object of this class; "" for most."""
     if not plain.flags_of(cls) & plain.HEAP_TYPE:
         return ""
     bases = {(plain.module_name(base), plain.class_name(base)) for base in plain.mro_of(cls)}
@@ -284,7 +281,7 @@ def _name_of(engine: EngineFacts, cls: type) -> str:
 
 
 def _held_by(value: AnyObject, engine: EngineFacts, attributes: AttributeReader) -> list[Any]:
-    """What an object leads to: elements, and attributes if it is the engine's or the program's own."""
+    """The elements of a container; the attributes of an object of the engine's or the program's own; [] for others."""
     cls = type(value)
     if cls in (list, tuple):
         return list(value[:ELEMENTS_AT_MOST])

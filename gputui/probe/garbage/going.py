@@ -1,7 +1,7 @@
-"""Which storages go with some objects: those to which all references, Python's and C++'s, come from what goes.
+"""Finds the storages that are freed ("go") with some objects, by counting references in Python and in C++.
 
-An object without any other reference goes, and takes its own references with it. What C++ holds of a tensor is its
-gradient, the tensor that it is a view of, and the graph that made it with all that this has saved; a node of a graph
+An object goes if nothing refers to it but what goes, and then its own references go, too. In C++, a tensor refers to
+its gradient, to the tensor that it is a view of, and to its autograd graph with all saved tensors. A node of a graph
 stays if a tensor that stays leads to it.
 """
 
@@ -27,7 +27,7 @@ _PASSED_OVER = (type, ModuleType)
 
 
 class Going(NamedTuple):
-    """A storage that goes, with the number of the group of objects that takes it along."""
+    """A storage that goes; `group` is the number of the group of objects with which it goes."""
 
     device: int
     address: int
@@ -36,9 +36,9 @@ class Going(NamedTuple):
 
 
 class Countdown:
-    """Belongs to one stop. `groups` has the number of each object's group, by id; all of these objects go.
+    """Belongs to one stop. `groups` has the number of each object's group, by id: all these go but what C++ keeps.
 
-    `others` are the tensors, and nodes of graphs, to which something else may lead; the list is the caller's only one.
+    `others` are all other tensors and nodes of graphs, which may stay; the caller holds them by this list alone.
     """
 
     def __init__(self, torch: Torch, groups: dict[int, int], others: list[Any], meter: Meter) -> None:
@@ -50,23 +50,23 @@ class Countdown:
         self._gradients = GradientReader(torch, self._at_rest)
         self._cpp = _Cpp(torch)
         self._met: dict[int, Any] = {}
-        """What the objects that go lead to, and what stays so far, by id."""
+        """By id, the objects to which some reference goes, and of which it is not known that they go."""
         self._gone: dict[int, Any] = {}
         self._closed: set[int] = set()
-        """The ids of tensors to which nothing in Python leads from outside."""
+        """The ids of the tensors in `groups`: no reference in Python comes from elsewhere."""
         self._touched: set[int] = set()
-        """The ids of those to which more references go than at the last count."""
+        """The ids of the objects in `_met` to which more references go than at the last count."""
         self._python: Counter[int] = Counter()
-        """How many references from Python to each object go, by id."""
+        """How many references from Python objects go, by the id of the object to which they refer."""
         self._held: Counter[int] = Counter()
-        """The same for references from C++ to tensors."""
+        """How many references from C++ go, by the id of the tensor to which they refer."""
         self._of_graphs: tuple[Counter[int], Counter[int]] = Counter(), Counter()
-        """Both for what the nodes of graphs hold."""
+        """The same two counts for the references from nodes of graphs."""
         self._roots: list[Tensor] = []
-        """Tensors with a graph that go."""
+        """The tensors that go and have a graph."""
         self._found: dict[int, Going] = {}
         self._holders: Counter[int] = Counter()
-        """How many of what holds each storage go; storages are known by where C++ has them."""
+        """How many references to each storage go, by the address of the storage in C++ (`_Cpp.identity`)."""
 
     @property
     def is_whole(self) -> bool:
@@ -74,13 +74,13 @@ class Countdown:
         return self._meter.is_complete and self._at_rest.gradients()
 
     def unread_graphs(self) -> dict[int, int]:
-        """The groups with graphs of which PyTorch does not tell what they have saved, with their devices."""
+        """The device of each group with a graph of which PyTorch (before 2.10) does not tell what it has saved."""
         roots = [] if can_read_saved(self._torch) else self._roots
         placed = {self._groups[id(tensor)]: self._cpp.placed(tensor) for tensor in roots}
         return {group: at[1].device for group, at in placed.items() if at is not None}
 
     def storages(self, objects: list[Any]) -> list[Going]:
-        """The storages on devices that go with these objects."""
+        """The storages on CUDA devices that go with these objects."""
         for value in objects:
             if self._cpp.is_tensor(value):
                 self._closed.add(id(value))
@@ -100,7 +100,7 @@ class Countdown:
         return [found for identity, found in self._found.items() if self._holders[identity] >= uses(identity)]
 
     def _next(self) -> list[Any]:
-        """Those to which nothing leads any more but what has gone."""
+        """The touched objects to which nothing refers any more but what goes."""
         values = [self._met[ident] for ident in self._touched if ident in self._met]
         self._touched.clear()
         held_here, counts = held_in_two(), list(map(sys.getrefcount, values))
@@ -130,7 +130,7 @@ class Countdown:
             self._holders[self._cpp.identity(value)] += 1
 
     def _meet(self, value: AnyObject, group: int, counted: Counter[int]) -> None:
-        """Count a reference to this that goes."""
+        """Count a reference to `value` that goes."""
         ident = id(value)
         if ident in self._gone or issubclass(type(value), _PASSED_OVER):
             return
@@ -159,7 +159,7 @@ class Countdown:
             self._roots.append(tensor)
 
     def _walks_graphs(self) -> bool:
-        """Count what the nodes hold that go with the tensors that went; returns whether that is more than before."""
+        """Count again what the nodes that go refer to; returns whether that differs from the last count."""
         before = self._of_graphs
         self._of_graphs = Counter(), Counter()
         held, python = self._of_graphs
@@ -186,7 +186,7 @@ class Countdown:
             self._meet(graph.nodes[ident], group, python)
 
     def _staying_nodes(self) -> list[Any]:
-        """The nodes to which tensors and variables lead that stay."""
+        """The nodes among `others`, and those to which tensors that stay lead."""
         others = [value for ident, value in self._others.items() if ident not in self._gone]
         nodes = [value for value in others if not self._cpp.is_tensor(value)]
         stay = [value for value in others if self._cpp.is_tensor(value)]
@@ -196,12 +196,12 @@ class Countdown:
 
 
 def is_node(torch: Torch, cls: type) -> bool:
-    """Whether objects of this class are nodes of a graph that are made in C++."""
+    """Whether objects of this class are nodes of a graph that C++ made, not those of custom functions."""
     return "next_functions" in namespace_of(cls) and not issubclass(cls, torch._C._FunctionBase)
 
 
 class _Cpp:
-    """What PyTorch tells of the holders of tensors and storages in C++."""
+    """Reads what C++ knows of tensors and storages: counts of references, views, and where storages are."""
 
     def __init__(self, torch: Torch) -> None:
         base = tensor_base(torch)
@@ -218,7 +218,7 @@ class _Cpp:
         self._python_node = torch._C._FunctionBase
         self._wrappers = WrapperReader(torch, AttributeReader())
         self.keeps_python = _keeps_python_objects(torch)
-        """Whether a tensor that C++ holds, too, holds its Python object: PyTorch since 2.10."""
+        """Whether a tensor that other C++ code holds refers to its own Python object: PyTorch 2.10 and newer."""
 
     def is_tensor(self, value: AnyObject) -> bool:
         return issubclass(type(value), self._tensor)
@@ -230,7 +230,7 @@ class _Cpp:
         return issubclass(type(value), self._python_node)
 
     def other_uses(self, value: AnyObject) -> int:
-        """How many references from C++ there are to the tensor or storage, beside that of its Python object."""
+        """How many references C++ counts to the tensor or storage, without the one of its Python object."""
         if self.is_tensor(value):
             return self._use_count(value) - 1
         return self.uses_of_storage(self.identity(value)) - 1 if self.is_storage(value) else 0
@@ -242,11 +242,11 @@ class _Cpp:
         return self._base(tensor) if self._is_view(tensor) else None
 
     def parts(self, tensor: Tensor) -> list[Tensor]:
-        """The tensors of which a sparse one consists."""
+        """The tensors inside a sparse or functorch tensor; [] for a subclass, which holds its own in attributes."""
         return self._wrappers.parts(tensor) if type(tensor) is self._tensor else []
 
     def placed(self, tensor: Tensor) -> tuple[Any, Going] | None:
-        """The tensor's storage, if it is on a CUDA device."""
+        """The tensor's storage, and that as a `Going` of group 0; None if it is not on a CUDA device."""
         try:
             if not self._is_cuda(tensor) or not self._data_address(tensor):
                 return None
@@ -259,7 +259,7 @@ class _Cpp:
 
 
 def _keeps_python_objects(torch: Torch) -> bool:
-    """Tried with a tensor of our own that another one holds."""
+    """See `_Cpp.keeps_python`; tried with a tensor of our own that is the gradient of another."""
     gradient, leaf = torch.empty(0), torch.empty(0, requires_grad=True)
     alone = sys.getrefcount(gradient)
     leaf.grad = gradient
@@ -267,7 +267,7 @@ def _keeps_python_objects(torch: Torch) -> bool:
 
 
 def held_in_two() -> int:
-    """How many references `sys.getrefcount` finds of an object that only two containers hold."""
+    """What `sys.getrefcount`, called by `map`, returns for an object that only two containers hold."""
     alone = [object()]
     beside = list(alone)
     (held,) = map(sys.getrefcount, beside)

@@ -1,7 +1,7 @@
-"""What `gc.collect()` would free of some objects, proven as Python's garbage collector does it, in one stop.
+"""Proves in one stop what `gc.collect()` would free of some objects, as Python's garbage collector does.
 
-Every reference to each of them comes from one of them: then nothing outside leads to them. References from outside are
-those that Python counts beyond the ones found inside.
+Python counts the references to each object. Those that do not come from one of the objects come from outside. What has
+none from outside, and is not reached from an object that has some, would be freed.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from gputui.probe.pace.meter import Meter
 def proven(
     torch: Torch, cycles: Mapping[Handle, int], nodes: list[Handle], meter: Meter
 ) -> tuple[list[dict[str, Any]], bool]:
-    """What `gc.collect()` would free of the objects in `cycles`, and whether there was time to find out.
+    """What `gc.collect()` would free of the objects in `cycles`, and whether all of it could be read.
 
-    `cycles` has the number of each object's cycle; that of an object in none, which one leads to, is `-1 - number`.
-    `nodes` are those of graphs that are none of these objects.
+    `cycles` has the number of each object's cycle, or `-1 - number` for an object that is in no cycle, but to which
+    that cycle leads. `nodes` are the nodes of autograd graphs that are none of these objects.
     """
     objects = [value for value in objects_of(list(cycles)) if value is not None]
     numbers = {handle.address: number for handle, number in cycles.items()}
@@ -47,14 +47,14 @@ def proven(
     for value in closed:
         number = numbers[id(value)]
         if number < 0 and type(value) is FrameType:
-            number = -1 - number  # of a function that had called into the cycle: it says more than that of a library
+            number = -1 - number  # the caller's frame tells who made the cycle, which a library's frame does not
         if number in taken or number in unread:
             members.setdefault(number, []).append(value)
     return _described(members, taken, unread), countdown.is_whole
 
 
 def closed_part(objects: list[Any]) -> list[Any]:
-    """Those of these objects to which nothing leads from outside; the caller's list is the only other holder."""
+    """The objects to which nothing leads from outside; nothing but the caller's list may refer to them for us."""
     places = {id(value): number for number, value in enumerate(objects)}
     reached = [number for number, count in enumerate(counted_from_outside(objects)) if count > 0]
     are_left = [True] * len(objects)
@@ -67,7 +67,7 @@ def closed_part(objects: list[Any]) -> list[Any]:
 
 
 def _tensors(torch: Torch) -> list[Any]:
-    """All tensors: each refers to its class."""
+    """All tensors, found as referrers of their classes."""
     classes = tensor_classes(torch)
     return of_classes(partial(gc.get_referrers, *classes), set(map(id, classes)))
 
@@ -75,7 +75,7 @@ def _tensors(torch: Torch) -> list[Any]:
 def _described(
     cycles: dict[int, list[Any]], taken: dict[int, list[Going]], unread: dict[int, int]
 ) -> list[dict[str, Any]]:
-    """Cycles of one kind as one group for each device: fields of `gputui.model.attached.target.Cycles`."""
+    """The fields of `model.attached.target.Cycles` for each device and kind; the arguments are by number of a cycle."""
     found: dict[tuple[int, int, Closing], dict[str, Any]] = {}
     for number, cycle in cycles.items():
         storages = taken.get(number, [])

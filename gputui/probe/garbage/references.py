@@ -1,7 +1,7 @@
-"""The references among all of Python's objects, by address, a part in each stop.
+"""Reads the references among all Python objects, by address, a part in each stop.
 
-Python runs between two stops. That does no harm: objects in a cycle that nobody can reach stay as they are, and what
-the viewer makes of all parts is proven in a last stop (`proof.py`).
+The program runs between two stops. That does no harm: a cycle that nothing refers to from outside stays as it is, and
+what the viewer concludes from all parts is proven in one last stop (`proof.py`).
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from gputui.probe.objects.listing import finished
 from gputui.probe.objects.torch_types import Torch
 
 OBJECTS_IN_TURN = 4_000
-"""So many objects are read before the time is looked at: 3 ms."""
+"""How many objects are read between two looks at the clock: 3 ms."""
 OVERLAP = 4_000
-"""The last object is looked for among so many before its place: others that were freed meanwhile have moved it."""
+"""Among how many objects before its place the last object is looked for: it moves as others before it are freed."""
 TAIL = 512
-"""The addresses of so many objects that were read last are kept: the last may be freed, as the probe's own are."""
+"""How many addresses at the end of a part are kept: the very last object may be freed, such as one of the probe's."""
 LISTED_AT_MOST = 100_000
-"""So many objects are held while they are read: more than a stop has time for."""
+"""How many objects are listed at once: more than a stop has time to read."""
 READ_FOR_A_LIST = 4
-"""A part takes so many times as long as its list."""
+"""A stop may take this many times as long as listing its objects takes, even where that is over its limit."""
 _GENERATIONS = 3
 _tail: dict[int, frozenset[int]] = {}
-"""By the address of the last object of a part, the addresses of those at its end; of the newest part alone."""
+"""The addresses at the end of the newest part, by the address of its last object; there is one entry at most."""
 
 
 class Place(NamedTuple):
-    """How far the references are read: in Python's list of a generation, what comes later is newer.
+    """Where to go on: `position` is an index in Python's list of a generation, in which newer objects come later.
 
-    `last` is the address of the object that was read last. `collections` is how often Python had collected all
-    generations, which moves objects from list to list: then all has to be read again.
+    `last` is the address of the object that was read last. `collections` is how often Python had collected the oldest
+    generation, which moves objects between the lists: once it has done so again, all has to be read again.
     """
 
     generation: int
@@ -47,26 +47,26 @@ class Place(NamedTuple):
 
 
 class Part:
-    """What was read in one stop, of each object: where it is, its references counted by Python, what it refers to."""
+    """What was read of each object in one stop: its address, its reference count, and what it refers to."""
 
     def __init__(self) -> None:
         self.addresses, self.types = array("Q"), array("Q")
-        """Of each object and of its type."""
+        """The address of each object, and of its type."""
         self.counts = array("q")
         self.lengths, self.referents = array("I"), array("Q")
-        """How many objects each of them refers to, and the addresses of those."""
+        """How many objects each object refers to; and the addresses of all these, one object's after another's."""
         self.tensors, self.nodes = array("I"), array("I")
-        """Which of them are tensors, and nodes of graphs, by their numbers in this part."""
+        """The indices in this part of the tensors, and of the nodes of autograd graphs."""
         self.next: Place | None = None
         """Where to go on; None at the end."""
         self.is_broken = False
-        """Whether objects may have been passed over."""
+        """Whether objects may have been skipped, as Python has moved them or the place was not found again."""
 
     def read(self, torch: Torch, place: Place | None, limit_ms: float, longest_ms: float) -> None:
-        """Read the next objects, in a stop in which no garbage is collected; some, however little time there is.
+        """Read the objects from `place` on (None: all), at least `OBJECTS_IN_TURN` however little time there is.
 
-        Each stop lists a whole generation. Where that takes most of `limit_ms`, more is read, up to `longest_ms`: so
-        fewer stops are needed.
+        No garbage may be collected meanwhile. Each stop has to list a whole generation. Where that takes much of
+        `limit_ms`, reading goes on for longer, up to `longest_ms`, so that fewer stops are needed.
         """
         tensors = set(map(id, tensor_classes(torch)))
         began = thread_time()
@@ -107,7 +107,7 @@ class Part:
 
 
 def tensor_classes(torch: Torch) -> list[type]:
-    """The classes of tensors, those of the program included."""
+    """`torch.Tensor` and all classes derived from it."""
     found: dict[int, type] = {}
     pending: list[type] = [torch.Tensor, torch.nn.Parameter]
     while pending:
@@ -119,7 +119,7 @@ def tensor_classes(torch: Torch) -> list[type]:
 
 
 def _index_after(before: list[Any], place: Place) -> int | None:
-    """Where the object comes that follows the last one that is still there; None if none is among these."""
+    """The index after the newest object that is still known from the end of the last part; None if none is known."""
     if not place.last:
         return 0
     tail = _tail.get(place.last, {place.last})

@@ -1,9 +1,9 @@
-"""The allocator's counters, read in the program's main thread if that comes back to Python soon.
+"""Reads the allocator's counters in the program's main thread, if that comes back to Python soon.
 
-PyTorch waits for the allocator's lock without releasing the interpreter's. A device allocation holds the allocator's
-lock and has released the interpreter's, so reading counters meanwhile in another thread would stop all Python threads
-until the driver is done. The main thread makes nearly all allocations: between two of its instructions it is in none.
-What process groups count has no lock, and is added here.
+Reading them, PyTorch waits for the allocator's lock and keeps the interpreter's. While PyTorch allocates from the
+driver, it holds the allocator's lock and has released the interpreter's, so a read in another thread would stop all
+Python threads until the driver is done. The main thread makes nearly all allocations: while it runs Python, it is in
+none. The counts of collectives need no lock, and are added in the probe's thread.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from gputui.probe.main_thread.calls import MainThread, MainThreadCall
 
 
 class CounterReader:
-    """One read at a time, in the main thread or, if that does not come back to Python, in the probe's own."""
+    """Reads once at a time, in the main thread or, if that does not come back to Python, in the probe's own."""
 
     def __init__(self, main_thread: MainThread) -> None:
         self._call: MainThreadCall[dict[str, Any]] = MainThreadCall(main_thread)
         self._began_at = 0.0
         self.newest: list[dict[str, Any]] = []
-        """The counters of each device at the last read."""
+        """The counters of each device, as read last."""
         self.newest_at = float("-inf")
-        """When (`perf_counter`) that read was asked for: `newest` is not older."""
+        """When (`perf_counter`) the read of `newest` was asked for: the counters are not older."""
         self.fetched_at = float("-inf")
-        """When (`perf_counter`) that read was fetched by `finished`."""
+        """When (`perf_counter`) `finished` returned `newest`."""
 
     @property
     def deadline(self) -> float | None:
@@ -59,13 +59,13 @@ class CounterReader:
         return {**_no_statistics(), "devices": self.newest, "problems": [failure] if failure else []}
 
     def leave(self) -> None:
-        """The last viewer has gone: forget what was read for it."""
+        """Drop the read under way and forget the counters: the last viewer has gone."""
         self._call.leave()
         self.newest, self.newest_at, self.fetched_at = [], float("-inf"), float("-inf")
 
 
 def read(torch: ModuleType | None) -> dict[str, Any]:
-    """The fields of `model.attached.target.Statistics` that PyTorch is asked for, read now in this thread."""
+    """The fields of `model.attached.target.Statistics` that PyTorch knows, read in the calling thread."""
     if torch is None:
         return _no_statistics()
     from gputui.probe.looks.torch_reader import statistics_fields
@@ -87,7 +87,7 @@ def _collectives(problems: list[str]) -> dict[str, Any]:
 
 
 def _torch_with_reader() -> ModuleType | None:
-    """PyTorch, if the program has it; imports its reader too, so that the main thread need not wait for that."""
+    """PyTorch, if the program has it; imports `torch_reader` then, so that the main thread need not wait for that."""
     torch = process.loaded_torch()
     if torch is not None:
         from gputui.probe.looks import torch_reader  # noqa: F401

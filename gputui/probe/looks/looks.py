@@ -1,4 +1,4 @@
-"""A look: statistics, block map and inventory, read in one or more bounded stops of the program, with what it cost."""
+"""Takes looks: statistics, block map and inventory, read in one or more bounded stops, with what the look cost."""
 
 from __future__ import annotations
 
@@ -23,21 +23,22 @@ if TYPE_CHECKING:
     from gputui.probe.looks.torch_reader import TorchReader
 
 SERVERS = ("vllm", "sglang", "uvicorn", "hypercorn", "gunicorn", "flask", "aiohttp.web", "ray.serve", "litserve")
-"""Modules of programs that serve: there, a call that cannot be cut may take no longer than any stop."""
+"""Modules of programs that serve requests: calls that cannot be cut may take no longer there than any other stop."""
 CLIMBS_AT_ONCE = 16
-"""So many stops of one look go up from tensors without a name while somebody waits, otherwise one."""
+"""How many stops of an automatic look climb (go from unnamed tensors to their referrers, one level in a stop) while
+somebody who has just attached waits for names; later one stop does."""
 CLIMBS_ON_REQUEST = 32
-"""The same after a look that somebody has asked for."""
+"""How many stops climb after a look that somebody has asked for."""
 TRIES = 3
-"""How often a look in the probe's own thread is taken, if the program does not hold still meanwhile."""
+"""How often a stop in the probe's own thread is taken at most, if the program does not hold still meanwhile."""
 IN_BACKWARD_S = 3.0
-"""How long a look waits for a backward pass to end, rather than leave out the graph."""
+"""How long a look waits for the end of a backward pass, during which the graph would be left out."""
 _INTERRUPTED = "A signal handler of the program interrupted the look: ask for another one."
 _NO_TORCH = "The program has not imported PyTorch yet: there is nothing to look at."
 
 
 class LookRunner:
-    """Takes one look at a time, in one or more stops. Everything but the reading happens in the probe's thread."""
+    """Takes one look at a time. All but the stops happens in the probe's thread."""
 
     def __init__(self, main_thread: MainThread, counters: CounterReader) -> None:
         self._call: MainThreadCall[dict[str, Any]] = MainThreadCall(main_thread)
@@ -47,15 +48,15 @@ class LookRunner:
         self._taking: LookUnderWay | None = None
         self._pace = _new_pace()
         self._is_passing = False
-        """See `LookUnderWay`, of the last automatic look."""
+        """Whether the next automatic look is to be one stop: see `LookUnderWay.is_next_passing`."""
         self._is_cut = False
-        """Whether the last look had no time for some memory that has no name."""
+        """Whether the last look named too little because it had no time for all tensors."""
         self._uncut_ms = 0.0
-        """How long one call may stop the program that cannot be cut, as the last look was asked for."""
+        """How long a call that cannot be cut may stop the program in the last look: see `uncut_ms`."""
 
     @property
     def is_under_way(self) -> bool:
-        """Whether a look has begun and is not finished."""
+        """Whether a look has begun that `finished` has not returned."""
         return self._taking is not None
 
     @property
@@ -64,7 +65,7 @@ class LookRunner:
         return self._call.deadline
 
     def begin(self, request: LookRequest, *, is_at_top: bool = False) -> None:
-        """Begin a look, in the main thread or, if that is absent, in the probe's own; `is_at_top`: see `TopWatch`."""
+        """Begin a look in the main thread, or in the probe's own if that is absent; `is_at_top`: near a step's top."""
         self._torch_with_reader()
         self._uncut_ms = uncut_ms(request.pause_ms)
         is_passing = self._is_passing and not request.is_urgent and self._uncut_ms > request.pause_ms
@@ -72,16 +73,16 @@ class LookRunner:
         self._begin_stop(self._taking)
 
     def finished(self) -> dict[str, Any] | None:
-        """The look once it is taken, after which another may begin.
+        """The look, once, when it is taken; then another may begin. None while it is under way.
 
-        Beside the fields of `model.attached.target.Look` it has `method` and `is_urgent` as asked for, and its `stamp`.
+        Beside the fields of `model.attached.target.Look` it has `method` and `is_urgent` of its request, and `stamp`.
         """
         taking = self._taking
         look = self._call.finished(lambda: self._take_here(taking)) if taking else None
         if taking is None or look is None:
             return None
         if look.pop("is_dropped", False):
-            self._taking = None  # the request waits on: an empty look would take the viewer's map away
+            self._taking = None  # the viewer's request stays: an empty look would take its map away
             return None
         taking.add(look["cost"])
         if taking.completed is not None:
@@ -103,7 +104,7 @@ class LookRunner:
         return self._climbed_on_request(taking, self._completed(taking, look))
 
     def _climbed_on_request(self, taking: LookUnderWay, look: dict[str, Any]) -> dict[str, Any] | None:
-        """Go up from what a look on request has no name for; the look, with what was found, once that is over."""
+        """Climb from the unnamed memory of a look on request, a level in a stop; returns the look once that is over."""
         reader, request = self._reader, taking.request
         is_due = reader is not None and request.is_urgent and reader.may_climb(self._uncut_ms)
         if is_due and taking.climbs < CLIMBS_ON_REQUEST:
@@ -118,12 +119,12 @@ class LookRunner:
         return look
 
     def hurry(self) -> None:
-        """Somebody waits for another look: the one under way climbs no further."""
+        """Let the look under way climb no further: somebody waits for another one."""
         if self._taking is not None:
             self._taking.climbs = CLIMBS_ON_REQUEST
 
     def leave(self) -> None:
-        """The last viewer has gone: drop the look under way."""
+        """Drop the look under way and what is kept between looks: the last viewer has gone."""
         self._call.leave()
         self._pace = _new_pace()
         self._taking = None
@@ -131,7 +132,7 @@ class LookRunner:
             self._reader.forget()
 
     def why_not_automatic(self) -> str:
-        """Why no automatic looks are taken now, "" if they are."""
+        """A sentence why no automatic looks are taken now; "" if they are."""
         torch = self._torch_with_reader()
         return RECORDS if torch is not None and _program_records(torch) else ""
 
@@ -146,11 +147,11 @@ class LookRunner:
         return self._pace.is_eager
 
     def account(self, cost_s: float) -> None:
-        """Note what an automatic look has cost."""
+        """Note what an automatic look has cost, in seconds: it sets when the next one is due."""
         self._pace.account(cost_s, goes_on=self._may_find_more or self._is_cut)
 
     def with_automatic(self, statistics: dict[str, Any]) -> dict[str, Any]:
-        """All fields of `model.attached.target.Statistics`: counters, what automatic looks are, who records history."""
+        """These counters with all other fields of `model.attached.target.Statistics` but the swings."""
         problems = list(dict.fromkeys([*boundary.problems(), *statistics["problems"]]))
         torch = self._torch_with_reader()
         if torch is None:
@@ -166,7 +167,7 @@ class LookRunner:
         }
 
     def stamp(self, statistics: list[dict[str, Any]] | None = None) -> object:
-        """A value that changes whenever memory is allocated or freed, of these statistics or else of the newest."""
+        """A value that changes whenever memory is allocated or freed, from these statistics or else the newest."""
         if self._torch_with_reader() is None:
             return None
         from gputui.probe.looks.torch_reader import stamp_of
@@ -178,7 +179,7 @@ class LookRunner:
         return self._reader is not None and self._reader.may_find_more(self._uncut_ms)
 
     def _torch_with_reader(self) -> ModuleType | None:
-        """PyTorch, if the program has it; imports its reader too, so that the main thread need not wait for that."""
+        """PyTorch, if the program has it; imports `torch_reader` then, so that the main thread need not wait for it."""
         torch = process.loaded_torch()
         if torch is not None and self._reader is None:
             from gputui.probe.looks.torch_reader import torch_reader
@@ -215,7 +216,7 @@ class LookRunner:
 
     def _learn(self, look: dict[str, Any], pause_ms: float) -> None:
         reader = self._reader
-        if reader is not None and look["map"] is not None:  # a walk for the users of pools is left out: it is rare
+        if reader is not None and look["map"] is not None:  # without the walk for users of pools, which is rare
             took_ms, by_clock_ms = reader.map_ms, reader.map_by_clock_ms
             walked_ms = reader.pools.walked_ms
             blocks = _blocks(look["statistics"])
@@ -228,7 +229,7 @@ class LookRunner:
         look["cost"]["probe_cpu_ms"] += (thread_time() - began_cpu) * 1000
 
     def _take(self, taking: LookUnderWay, *, in_main_thread: bool) -> dict[str, Any]:
-        """One stop, in the calling thread."""
+        """Take one stop in the calling thread."""
         look = empty_look([])
         taking.in_main_thread = in_main_thread
         read = partial(self._read, taking, look)
@@ -238,7 +239,7 @@ class LookRunner:
 
     def _read(self, taking: LookUnderWay, look: dict[str, Any]) -> None:
         stop_ms = taking.stop_ms(self._uncut_ms)
-        meter = Meter((stop_ms - min(RESERVE * stop_ms, RESERVE_MS)) / 1000)  # the map is taken first, in the same time
+        meter = Meter((stop_ms - min(RESERVE * stop_ms, RESERVE_MS)) / 1000)  # it runs while the map is read, too
         torch = process.loaded_torch()
         if torch is None or self._reader is None:
             look["problems"].append(_NO_TORCH)
@@ -265,14 +266,14 @@ class LookRunner:
             )
 
     def _may_climb(self, taking: LookUnderWay) -> bool:
-        """Whether this stop goes up from tensors without a name: before the others of an automatic look."""
+        """Whether this stop of an automatic look climbs; such stops come before all others of the look."""
         climbs = CLIMBS_AT_ONCE if self._pace.is_eager else 1
         if not taking.may_climb or taking.climbs >= climbs or self._reader is None:
             return False
         return self._reader.may_climb(self._uncut_ms)
 
     def _take_here(self, taking: LookUnderWay) -> dict[str, Any]:
-        """One stop in this thread, while the main thread is absent: again if something has moved meanwhile."""
+        """Take one stop in this thread, as the main thread is absent; again, up to `TRIES`, if something has moved."""
         tries = 0
         while True:
             tries += 1
@@ -297,9 +298,9 @@ def _new_pace() -> Pace:
 
 
 def uncut_ms(pause_ms: float) -> float:
-    """How long one call may take that cannot be cut, where other stops take `pause_ms`.
+    """How long a call that cannot be cut may stop the program, where other stops take `pause_ms`.
 
-    Longer than a stop, unless the viewer wants shorter stops than usual, or the program serves.
+    That is `pauses.LONGEST_S`, or `pause_ms` if the viewer wants shorter stops than usual or the program serves.
     """
     is_strict = pause_ms < pauses.AUTOMATIC_S * 1000 or any(map(sys.modules.__contains__, SERVERS))
     return pause_ms if is_strict else pauses.LONGEST_S * 1000

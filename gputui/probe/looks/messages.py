@@ -1,4 +1,4 @@
-"""Looks and the results of actions as frames of JSON, with storages as a table: their fields are named once.
+"""Makes frames of JSON from looks and results of actions; storages become a table, which names their fields once.
 
 One call of `json.dumps` holds the interpreter for as long as it takes, and so does freeing what was encoded. A look may
 have 100,000 tensors: a few hundred items at a time are encoded and freed, with pauses in between for other threads.
@@ -16,11 +16,11 @@ from gputui.probe.guards.probe_thread import let_others_run
 from gputui.protocol import frames
 
 _NOT_SENT = frozenset({"by_address"})
-"""The fields of an inventory that serve the next look."""
+"""The fields of an inventory that only the next look needs."""
 
 
 def look_frame(look: dict[str, Any]) -> tuple[list[bytes], float]:
-    """A look as the pieces of a frame, and what it cost in seconds: the larger of pause and processor time."""
+    """A look as the pieces of a frame, and its cost in seconds: the longest stop, or the processor time if larger."""
     began = thread_time()
     cost = look.pop("cost")
     pieces = encode_in_pieces(with_table(look))
@@ -42,7 +42,7 @@ def step_frame(step: dict[str, Any]) -> list[bytes]:
 
 
 def _frame_within_limit(pieces: list[bytes], name: str) -> list[bytes]:
-    """The frame of a message, or of a sentence that it is too large."""
+    """The frame of a message, or of a `failed` message that says that it is too large."""
     if size_of(pieces) > frames.MAX_REPLY_BYTES:
         reason = f"The {name} has {size_of(pieces)} bytes, and at most {frames.MAX_REPLY_BYTES} can be sent."
         pieces = encode_in_pieces({"type": "failed", "reason": reason})
@@ -50,7 +50,7 @@ def _frame_within_limit(pieces: list[bytes], name: str) -> list[bytes]:
 
 
 def with_table(message: dict[str, Any]) -> dict[str, Any]:
-    """A message with the storages of its inventory, if it has one, as {columns, rows}."""
+    """The message, with the storages of its inventory, if it has one, as {columns, rows}."""
     inventory = message.get("inventory")
     if not inventory:
         return message
@@ -64,10 +64,10 @@ def with_table(message: dict[str, Any]) -> dict[str, Any]:
 
 _ITEMS = 256
 VALUES = 4
-"""So many values of a row weigh as much as one item."""
+"""How many values in a row weigh as much as one item."""
 _CHECKED_BYTES = 4096
 _WORK_S = 0.0005
-"""How long it works between two pauses, in processor time."""
+"""The processor time of encoding between two pauses."""
 
 
 def frame(pieces: list[bytes]) -> list[bytes]:
@@ -122,7 +122,7 @@ def _list_pieces(items: list[Any]) -> Iterator[bytes]:
 
 
 def _pop_batch(items: list[Any]) -> list[Any]:
-    """Items from the end that make up one piece; none if the next item alone is too large for one."""
+    """Items from the end that make up one piece; [] if the next item alone is too large for a piece."""
     batch: list[Any] = []
     weight = 0
     while items and (weight := weight + _weight(items[-1])) <= _ITEMS:

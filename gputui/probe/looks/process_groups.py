@@ -1,7 +1,7 @@
-"""How many collectives this process has launched in each of its process groups, as PyTorch counts them itself.
+"""Reads how many collectives this process has launched in each of its process groups, as PyTorch counts them.
 
 The number is a field of the group: reading it asks neither CUDA nor NCCL, takes no lock, and waits for no other rank.
-So the probe's own thread reads it, also while the main thread waits for other ranks.
+So the probe's own thread can read it even while the main thread waits for other ranks.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from gputui.probe.guards.thread_numbers import main_ident
 from gputui.probe.objects import plain, stacks
 
 GROUPS_AT_MOST = 64
-"""So many groups are read: a program of many dimensions has some ten."""
+"""How many groups are read: a program with many dimensions of parallelism has some ten."""
 
 
 def fields() -> dict[str, Any]:
-    """The fields of `model.attached.target.Statistics` about collectives; nothing is said of a program of one rank."""
+    """The fields of `model.attached.target.Statistics` about collectives; empty without groups of several ranks."""
     groups = _groups()
     return {"groups": groups, "main_thread": _main_thread_line() if groups else ""}
 
 
 def _groups() -> list[dict[str, Any]]:
-    """The fields of `model.collectives.Launched` of each group with other ranks.
+    """The fields of `model.collectives.Launched` for each group with other ranks.
 
-    They are read past what a class of the program's may have in place of PyTorch's methods.
+    They are read through PyTorch's own class, past methods that a subclass in the program overrides.
     """
     module = sys.modules.get("torch.distributed.distributed_c10d")
     variables = plain.variables_of(plain.module_variables(module)) if module is not None else {}
@@ -56,7 +56,7 @@ def _groups() -> list[dict[str, Any]]:
 
 
 def _launched(cls: Any, group: Any) -> int | None:  # noqa: ANN401
-    """None where the backend does not count."""
+    """The number of collectives; None if the backend does not count them."""
     try:
         return int(cls._get_sequence_number_for_group(group))
     except RuntimeError:
@@ -64,16 +64,16 @@ def _launched(cls: Any, group: Any) -> int | None:  # noqa: ANN401
 
 
 def _description(cls: Any, group: Any) -> str:  # noqa: ANN401
-    """What the program, or a mesh of devices, calls the group; "" where it has no such name, or before PyTorch 2.4."""
+    """The group's name from the program or a device mesh; "" without one, and in PyTorch before 2.4."""
     described = getattr(cls, "group_desc", None)
     name = str(described.__get__(group)) if described is not None else ""
     return "" if name == "undefined" else name
 
 
 def _main_thread_line() -> str:
-    """Where the program's own code has come to in the main thread: "train.py:23 in step"; "" if that is not known.
+    """The line of the program's own code at which the main thread is: "train.py:23 in step"; "" if it is not known.
 
-    In a library, it is the line that called it.
+    While a library runs, that is the line that called the library.
     """
     ident = main_ident()
     top = None if ident is None else current_frames().get(ident)

@@ -1,4 +1,4 @@
-"""The stops of one look: what each of them takes, and the look that they make up."""
+"""The stops of one look: what each of them reads, and how their results become one look."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from gputui.probe.guards.thread_frames import current_frames
 from gputui.probe.pace.budget import NOTHING_LEFT_OUT, LookRequest
 
 STOPS_ON_REQUEST, STOPS_OF_AUTOMATIC, STOPS_WHILE_MEMORY_CHANGES = 20, 10, 2
-"""So many stops a look makes at most for the tensors; the map may have another one. The last number holds for automatic
-looks once memory was allocated or freed between two stops, as what the first has read may be gone, unless there are
-remembered containers to read on: what these hold stays."""
+"""How many stops a look makes at most for the tensors; the map may get one more. The last number holds for an automatic
+look once memory was allocated or freed between two stops, as what the first has read may be gone, unless there are
+remembered containers to read on: their tensors stay."""
 _HALF_A_MICROSECOND_S = 5e-7
-"""Python cuts the switch interval down to whole microseconds: without this, 0.003 would come back as 0.002999."""
+"""Added when the switch interval is put back, as Python cuts it to whole microseconds: 0.003 would be 0.002999."""
 ALONE_S = 1.0
-"""The switch interval of a stop in the probe's own thread: it may take long by the clock on a busy machine, and what
-another thread frees in the middle of it stays alive."""
+"""The least switch interval of a stop in the probe's own thread, so that no other thread runs in the middle, even where
+a busy machine makes the stop long: the look's references would keep alive what that thread frees."""
 LONGEST_TURN_S = 0.02
 THREADS_AT_MOST = 16
 """How many waiting threads are woken after a stop."""
@@ -30,48 +30,48 @@ _SEGMENTS = 64
 
 
 class LookUnderWay:
-    """What was asked for, and what the stops so far have read and cost."""
+    """The request of a look, and what its stops so far have read and cost."""
 
     def __init__(self, request: LookRequest, *, is_at_top: bool = False, is_passing: bool = False) -> None:
         self.request = request
         self.is_at_top = is_at_top
         self.is_one_stop = is_at_top or is_passing
-        """Whether the first stop is the only one, with the map and the inventory: what is there does not last."""
+        """Whether one stop reads both map and inventory: the memory will have changed before a second stop."""
         self.in_main_thread = True
-        """Whether the stop under way is one of the main thread, and not of the probe's, beside which that may go on."""
+        """Whether the stop under way is in the main thread. During one in the probe's, the main thread may run."""
         self.stamps: list[object] = []
-        """What `LookRunner.stamp` was in each stop."""
+        """The value of `LookRunner.stamp` in each stop."""
         self.reads_on = False
         """Whether remembered containers have elements that no look has read yet."""
         self.plan = NOTHING_LEFT_OUT._replace(method=request.method)
-        """Made in the first stop, which reads how many blocks there are."""
+        """The first stop makes it, from the number of blocks that it reads."""
         self.stops = 0
         self.climbs = 0
-        """How many stops of this look have gone up from tensors without a name."""
+        """How many stops of this look have climbed from tensors without a name."""
         self.longest_ms = self.cpu_ms = 0.0
         self.before_map: dict[str, Any] | None = None
-        """The look with the inventory, where the map gets a stop of its own, which is then the last."""
+        """The look with the inventory, once only the map is missing, which then gets the last stop for itself."""
         self.completed: dict[str, Any] | None = None
-        """The look on request that is taken, but for what goes up from tensors without a name."""
+        """A look on request that is complete but for the climbs that follow it."""
 
     def add(self, cost: dict[str, float]) -> None:
-        """Account for one stop."""
+        """Note the cost of one stop."""
         self.stops += 1
         self.longest_ms = max(self.longest_ms, cost["pause_ms"])
         self.cpu_ms += cost["probe_cpu_ms"]
 
     @property
     def may_climb(self) -> bool:
-        """Whether stops that go up from tensors without a name may come before the others."""
+        """Whether stops that climb from tensors without a name may come now: before the others of an automatic look."""
         return not self.request.is_urgent and not self.is_at_top and not self.stops
 
     def stop_ms(self, uncut_ms: float) -> float:
-        """How long one stop may be: one that is the only one may take as long as a call that cannot be cut."""
+        """How long the stop may be: the only stop of a look may take as long as a call that cannot be cut."""
         pause_ms = self.request.pause_ms
         return max(pause_ms, uncut_ms) if self.is_one_stop and self.in_main_thread else pause_ms
 
     def is_next_passing(self, *, is_named_well: bool) -> bool:
-        """Whether the next automatic look is to be one stop: it names more, as memory changes between two."""
+        """Whether the next automatic look is to be one long stop, as memory changes between the stops of this one."""
         if self.is_one_stop:
             return self.in_main_thread and self.cpu_ms > self.request.pause_ms
         return self.in_main_thread and not is_named_well and not self.reads_on and len(set(self.stamps)) > 1
@@ -104,7 +104,7 @@ class LookUnderWay:
         return False
 
     def whole(self, look: dict[str, Any]) -> dict[str, Any]:
-        """The last stop's look, with what earlier stops have read and with the cost of all."""
+        """The last stop's look, with what earlier stops have read and the cost of all stops."""
         earlier = self.before_map
         if earlier is not None:
             look["problems"] = [*earlier["problems"], *look["problems"][len(self.plan.problems) :]]
@@ -130,12 +130,12 @@ def empty_look(problems: list[str | dict[str, str]]) -> dict[str, Any]:
 
 
 def is_complete(look: dict[str, Any]) -> bool:
-    """Whether the inventory, if there is one, has all tensors."""
+    """Whether the look has no inventory, or one that left out no tensors."""
     return look["inventory"] is None or bool(look["inventory"]["is_complete"])
 
 
 def let_map_go(look: dict[str, Any]) -> None:
-    """Free the map of a stop that another follows, a few segments at a time, so that other threads run."""
+    """Free the map of a stop that is not the last, a few segments at a time, so that other threads run."""
     segments = look["map"].segments if look["map"] is not None else []
     while segments:
         del segments[-_SEGMENTS:]
@@ -143,10 +143,10 @@ def let_map_go(look: dict[str, Any]) -> None:
 
 
 def undisturbed(read: Callable[[], None], pause_ms: float, *, in_turn: bool = False) -> dict[str, float]:
-    """Call `read` for one stop of at most `pause_ms`, and return what it cost.
+    """Call `read` for one stop of at most `pause_ms`, and return the cost of the stop.
 
-    No garbage is collected meanwhile, no signal handler of the program runs, and no other thread runs Python, except
-    one that waits for its turn already: with `in_turn` those have their turn first.
+    Meanwhile no garbage is collected, no signal handler of the program runs, and no other thread runs Python, except
+    one that was already waiting for the interpreter. With `in_turn`, such threads have their turn before the stop.
     """
     began, began_cpu = perf_counter(), thread_time()
     switch_interval_s = sys.getswitchinterval()
@@ -155,11 +155,11 @@ def undisturbed(read: Callable[[], None], pause_ms: float, *, in_turn: bool = Fa
         try:
             sys.setswitchinterval(max(2 * pause_ms / 1000, ALONE_S * in_turn))
             if in_turn:
-                sleep(min(2 * switch_interval_s, LONGEST_TURN_S))  # then all wait with the new interval
+                sleep(min(2 * switch_interval_s, LONGEST_TURN_S))  # all that wait afterwards use the new interval
                 began, began_cpu = perf_counter(), thread_time()
             gc.disable()
             _without_handlers(read)
-        finally:  # an exception of a signal handler may end this after each call
+        finally:  # twice, as an exception of a signal handler may end the first one half-way
             put_back()
     finally:
         put_back()
@@ -175,9 +175,9 @@ def _put_back(switch_interval_s: float, *, is_collecting: bool) -> None:
 
 
 def _without_handlers(read: Callable[[], None]) -> None:
-    """Call `read` while signal handlers of the program wait, once PyTorch's reader was imported."""
+    """Call `read` while signal handlers of the program wait, if `held_signals` was imported (by `torch_reader`)."""
     held_signals = sys.modules.get("gputui.probe.main_thread.held_signals")
-    without_handlers = getattr(held_signals, "without_handlers", None)  # it may be being imported
+    without_handlers = getattr(held_signals, "without_handlers", None)  # its import may not be over
     if without_handlers is None:
         read()
     else:
@@ -187,8 +187,8 @@ def _without_handlers(read: Callable[[], None]) -> None:
 def _let_others_run() -> None:
     """Wake the threads that have waited for the interpreter during a stop.
 
-    They wait for the switch interval that held when they began: up to 200 ms, although the stop is long over. Each call
-    releases the interpreter once, which wakes one of them.
+    They wait for the switch interval that held when they began: up to 200 ms, although the stop is long over. Each
+    `sleep` releases the interpreter once, which wakes one of them.
     """
     for _ in range(min(len(current_frames()), THREADS_AT_MOST)):
         sleep(0)

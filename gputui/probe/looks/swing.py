@@ -1,4 +1,4 @@
-"""How far a step lets allocated memory rise and fall, as the reads of the last minute have found it."""
+"""Tells from reads of the last minute how far a step lets allocated memory rise and fall, and how long steps take."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from gputui.probe.guards.originals import perf_counter
 from gputui.probe.main_thread.activity import is_in_backward
 
 PART_S, PARTS = 1.0, 60
-"""What was read is remembered for a minute."""
+"""Reads are summed up in parts of a second, and the parts are kept for a minute."""
 FRESH_S = 5.0
 LEAST_SWING = 0.05
-"""Of the highest: where memory rises and falls by less, each moment is as good as any other."""
+"""Where memory rises and falls by less than this share of its highest, any moment is as good for a look."""
 STEPS, STEPS_KEPT = 3, 8
-"""From how many steps at least, and of the last how many, it is told how often a step requests memory."""
+"""How many steps must have been seen, and how many of the last are kept, to tell how often a step requests memory."""
 LOW, HIGH, PHASE_READS, GAP_S = 0.2, 0.5, 4, 0.012
-"""A step is counted when memory rises from below LOW to above HIGH of its range. No step was missed if each part had
-PHASE_READS reads, or no two reads were more than GAP_S apart."""
+"""A step is counted when memory rises from below LOW to above HIGH of its range. No step was missed in between if there
+were PHASE_READS reads both low and high, or no two reads were more than GAP_S seconds apart."""
 
 
 class Range(NamedTuple):
-    """What reads have found in so many seconds, in bytes; `reachable` is the highest outside a backward pass.
+    """What the reads of `seconds` found, in bytes; `reachable` is the highest outside a backward pass.
 
-    `requests` is how often the program requested memory.
+    `requests` is how often the program requested memory meanwhile.
     """
 
     lowest: float = float("inf")
@@ -33,14 +33,14 @@ class Range(NamedTuple):
     seconds: float = 0.0
 
     def with_other(self, other: Range) -> Range:
-        """What both have found."""
+        """What the reads of both have found."""
         extremes = max(self.highest, other.highest), max(self.reachable, other.reachable)
         sums = self.requests + other.requests, self.seconds + other.seconds
         return Range(min(self.lowest, other.lowest), *extremes, *sums)
 
     @property
     def is_wide(self) -> bool:
-        """Whether it matters when a look is taken."""
+        """Whether memory rises and falls so far that it matters when a look is taken."""
         return self.highest - self.lowest > LEAST_SWING * self.highest
 
 
@@ -56,27 +56,27 @@ class DeviceReads:
         self._risen_at = 0
         """How often memory had been requested at the last rise."""
         self._phase_reads = [0, 0]
-        """How many reads since then were low and high."""
+        """How many reads since the last rise were low, and how many high."""
         self._gap_s = float("inf")
-        """The longest time between two of them."""
+        """The longest time between two reads since the last rise."""
         self._step_requests: deque[int] = deque(maxlen=STEPS_KEPT)
-        """How often the last steps requested memory; more where a step was missed in between."""
+        """How often each of the last steps requested memory; one may be two steps, where a rise was missed."""
         self.allocated_bytes = 0
         self.rises_by_s = 0.0
-        """Bytes a second between the last two reads."""
+        """How fast memory grew between the last two reads, in bytes per second."""
 
     @property
     def whole(self) -> Range:
-        """What all reads have found."""
+        """What all reads of the last minute have found."""
         return self._earlier.with_other(self._part)
 
     @property
     def is_fresh(self) -> bool:
-        """Whether it was read lately."""
+        """Whether the device was read within `FRESH_S`."""
         return self.whole.seconds > 0.0 and perf_counter() - self._read_at < FRESH_S
 
     def missing_bytes(self, part: float) -> float:
-        """How much must be allocated until this part of the highest is reached."""
+        """How much more must be allocated to reach this share of the highest outside backward passes."""
         return max(0.0, part * self.whole.reachable - self.allocated_bytes)
 
     @property
@@ -86,14 +86,14 @@ class DeviceReads:
 
     @property
     def step_s(self) -> float:
-        """How long a step takes, 0.0 where that is not known."""
+        """How long a step takes; 0.0 if that is not known."""
         requests, whole = min(self._step_requests, default=0), self.whole
         return whole.seconds * requests / whole.requests if whole.requests else 0.0
 
     def add(self, allocated_bytes: int, requests: int, *, is_held: bool) -> None:
-        """Note a read; `requests` is how often the program has requested memory.
+        """Note a read; `requests` is how often the program has requested memory since it started.
 
-        `is_held`: the main thread waits where a look may be taken, although a backward pass may be about to begin.
+        `is_held`: `TopMoments` holds the main thread: a backward pass that its stack shows has not begun yet.
         """
         at = perf_counter()
         passed_s = at - self._read_at
@@ -118,14 +118,14 @@ class DeviceReads:
         self._phase_reads[self._is_high] += 1
 
     def _has_risen(self) -> bool:
-        """Whether this read is the first in the upper half after one in the lowest fifth."""
+        """Whether this read is the first in the upper half of the range after one in the lowest fifth."""
         whole, was_high = self.whole, self._is_high
         bound = whole.lowest + (whole.highest - whole.lowest) * (LOW if was_high else HIGH)
         self._is_high = self.allocated_bytes > bound
         return self._is_high and not was_high and whole.is_wide
 
     def fields(self, device: int) -> dict[str, Any]:
-        """Those of `model.attached.target.Swing`."""
+        """The fields of `model.attached.target.Swing`."""
         whole = self.whole
         return {
             "device": device,

@@ -1,7 +1,7 @@
-"""Holds the main thread where most steps need the most memory, until the counters are read.
+"""Holds the main thread where most steps need the most memory, until the probe's thread has read the counters.
 
-Python 3.12 and newer can tell of it: `sys.monitoring` calls back when one of a few functions of PyTorch begins or ends,
-and costs nothing elsewhere. It is used only while a look waits for the top of a step.
+Only Python 3.12 and newer can: `sys.monitoring` calls back when one of a few functions of PyTorch begins or ends, and
+costs nothing elsewhere. It is used only while a look waits for the top of a step.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ MOMENTS = (
     Moment("torch.autograd", "backward", "PY_START"),
     Moment("torch.autograd", "grad", "PY_START"),
 )
-"""Where the loss of a language model ends, all copies of the logits are alive. `Tensor.backward` calls the second."""
+"""When a language model's loss returns, all copies of the logits are alive. `Tensor.backward` calls the second one."""
 TOOLS = (4, 3)
-"""The numbers that Python leaves to tools of no special kind."""
+"""The numbers of `sys.monitoring` that Python reserves for no special kind of tool."""
 NAME = "gputui"
 HOLD_S = 0.005
 """How long the main thread is held at most: the probe's thread needs a tenth of a millisecond to read the counters."""
 HOLDS_AT_MOST = 8
-"""How often, while one look waits: a step may have several backward passes."""
+"""How often the main thread is held while one look waits: a step may have several backward passes."""
 
 
 class TopMoments:
-    """Everything but the call of the interpreter happens in the probe's thread, which `wake` wakes."""
+    """All but `_comes`, which the interpreter calls, runs in the probe's thread, which `wake` wakes."""
 
     def __init__(self, wake: Callable[[], object]) -> None:
         self._wake = wake
@@ -53,18 +53,18 @@ class TopMoments:
         self._go.acquire()
         self._pid = os.getpid()
         self._held_at = 0.0
-        """When (`perf_counter`) it was held last."""
+        """When (`perf_counter`) the main thread was held last."""
         self._spent_s = 0.0
         self.is_held = False
-        """Whether the main thread waits at such a moment."""
+        """Whether the main thread is held at one of `MOMENTS`; it goes on by itself after `HOLD_S`."""
 
     @property
     def is_watching(self) -> bool:
-        """Whether the main thread will be held at the next of them."""
+        """Whether the main thread will be held at the next of `MOMENTS`."""
         return bool(self._events)
 
     def watch(self) -> None:
-        """Hold the main thread from now on, where this Python can tell of such moments."""
+        """Hold the main thread at `MOMENTS` from now on, if this Python has `sys.monitoring`."""
         monitoring = getattr(sys, "monitoring", None)
         events = {} if monitoring is None or self._events or self._is_refused else _events(monitoring.events)
         if monitoring is None or not events:
@@ -82,7 +82,7 @@ class TopMoments:
             self._is_refused = True
 
     def leave(self) -> None:
-        """Hold no more; one that is held goes on with `let_go`."""
+        """Hold the main thread no more; if it is held now, `let_go` lets it go on."""
         events, self._events = self._events, {}
         if not events:
             return
@@ -94,7 +94,7 @@ class TopMoments:
         monitoring.free_tool_id(self._tool)
 
     def let_go(self) -> None:
-        """Have the main thread go on; what it was asked to do meanwhile it does first."""
+        """Let the main thread go on; a call that was handed to it meanwhile, such as a look, comes first."""
         if self.is_held:
             self.is_held = False
             self._spent_s += min(HOLD_S, perf_counter() - self._held_at)
@@ -102,26 +102,26 @@ class TopMoments:
                 self._go.release()
 
     def spent_s(self) -> float:
-        """For how long the main thread was held since this was last asked."""
+        """For how many seconds the main thread was held since the last call."""
         spent_s, self._spent_s = self._spent_s, 0.0
         return spent_s
 
     def _comes(self, *_arguments: object) -> None:
-        """The interpreter calls this in the thread that is at such a moment."""
+        """The interpreter calls this in the thread that has come to one of `MOMENTS`."""
         MAIN_THREAD.enter(self._hold)
 
     def _hold(self) -> None:
         if not self._events or self._holds_left <= 0 or not is_main_thread() or os.getpid() != self._pid:
             return
         self._holds_left -= 1
-        self._go.acquire(False)  # where the last one was held for too long, it is open
+        self._go.acquire(False)  # it is open if `let_go` came after the last time-out
         self._held_at, self.is_held = perf_counter(), True
         self._wake()
         self._go.acquire(True, HOLD_S)
 
 
 def _events(events: Any) -> dict[CodeType, int]:  # noqa: ANN401 (`sys.monitoring.events` has no public type)
-    """The event of each function that is there as PyTorch made it."""
+    """The event of each function in `MOMENTS`, unless it is missing or was replaced by another kind of object."""
     found = {}
     for moment in MOMENTS:
         module = sys.modules.get(moment.module)

@@ -1,9 +1,9 @@
 """Finds the moment for a look near the top of a step.
 
-Python runs ahead of the GPU and waits for it mostly where a step has given its memory back, so that is where the main
-thread comes to its calls. The probe's own thread therefore reads the counters beside it, many times a second. While
-PyTorch allocates memory from the driver, such a read would stop all of Python until the driver is done: it reads only
-where that has not happened for a while, by the counters that the main thread reads and by its own.
+Python runs ahead of the GPU and waits for it mostly where a step has freed its memory, and there the main thread would
+come to a look. The probe's own thread therefore reads the counters beside it, many times a second, to ask for the look
+at a better moment. While PyTorch allocates memory from the driver, such a read would stop all of Python until the
+driver is done. So it reads only if the counters have shown no driver calls for a while.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from gputui.probe.main_thread import process
 from gputui.probe.main_thread.activity import is_in_backward
 
 READ_EVERY_S, REST_S, RESTS_AFTER = 0.02, 0.2, 100
-"""How often the counters are read while they change, and after so many reads that found them unchanged."""
+"""The seconds between two reads while the counters change, and after RESTS_AFTER reads that found no change."""
 SHARE_OF_TIME, SHARE_OF_WAIT = 0.003, 0.1
-"""How much of the time this may take, and while a look waits: with many devices or threads there are fewer reads."""
+"""The share of the time that reads may take, and while a look waits: fewer reads with many devices or threads."""
 STEADY_S = 2.0
-"""For so long PyTorch must have allocated nothing from the driver."""
+"""For how long PyTorch must have allocated nothing from the driver, and freed nothing, before this thread reads."""
 NEAR_TOP, AT_TOP = 0.93, 0.985
-"""What part of the highest is near the top, and what part a moment must have while one of `top_moments` is awaited,
-which may be nearer."""
+"""What share of the highest allocation is near enough to the top; and what share is needed while one of `top_moments`
+is awaited, which may come nearer."""
 AWAITED_STEPS, AWAITED_S = 1.5, 1.2
-"""For how many steps, and for how long at least, it is awaited."""
+"""For how many steps one of `top_moments` is awaited, and for how long at least."""
 LOOKS_ANYWHERE = 3
 """Every third look is taken wherever the program is."""
 WAIT_STEPS, LEAST_WAIT_S, LONGEST_WAIT_S = 3.0, 3.0, 20.0
-"""For how many steps a look waits for the top, and for how long at least and at most."""
+"""For how many steps an automatic look waits for the top, and for how long at least and at most."""
 LEARN_S = 1.5
-"""How much longer the first looks wait, so that the length of a step can be measured."""
+"""For how long the first looks do not take a high moment for the top, so that a step can be measured first."""
 POLL_S, MICROSECOND_S = 0.001, 1e-6
 TURN_S = 0.0005
-"""How long another thread may keep the interpreter while a look waits for the top: a tenth of what Python sets."""
+"""The switch interval while a look waits for the top: a tenth of Python's default."""
 READS_A_STEP, QUICKEST_S, SLOWEST_S, CLOSE_S = 100, 0.002, 0.005, 0.0005
-"""How often the counters are read meanwhile, with the time between two reads at least and at most, and right before the
-top. Python may be through a forward pass in some milliseconds, however long the GPU takes."""
+"""How often the counters are read in a step while a look waits; the least and the longest time between two reads; and
+the least time right before the top. Python may finish a forward pass in milliseconds, however long the GPU takes."""
 
 
 class TopWatch:
@@ -51,28 +51,28 @@ class TopWatch:
         self._moments = TopMoments(wake)
         self._swings: dict[int, DeviceReads] = {}
         self._driver_calls: dict[int, tuple[int, int]] = {}
-        """How often PyTorch had allocated from the driver and freed, for each device, when the main thread read it."""
+        """How often PyTorch had allocated from the driver and freed, by device, when the main thread read it."""
         self._changed_at = 0.0
-        """When (`perf_counter`) these were last found changed."""
+        """When (`perf_counter`) `_driver_calls` were last found changed."""
         self._is_steady = False
         self._next_at = 0.0
         self._unchanged = 0
         self._waits_until = self._learns_until = self._awaits_until = 0.0
-        """Until when (`perf_counter`) a look waits for the top, to learn of steps, and for one of `top_moments`; 0.0 if
-        none waits."""
+        """Until when (`perf_counter`) a look waits for the top, for a step to be measured, and for one of
+        `top_moments`; `_waits_until` is 0.0 if no look waits."""
         self.is_at_top = False
-        """Whether a look that waits may begin now."""
+        """Whether a look that waits may begin now, as memory is near its top."""
         self._number = 0
-        """How many looks there were."""
+        """How many looks have begun."""
         self._spent_s = 0.0
 
     @property
     def _is_waiting(self) -> bool:
-        """Whether a look waits for the top; one that nobody wants any more does so no longer than any other."""
+        """Whether a look waits for the top. Its time runs out even if nobody wants the look any more."""
         return perf_counter() < self._waits_until
 
     def note(self, devices: list[dict[str, Any]]) -> None:
-        """The main thread has read these counters."""
+        """Note counters that the main thread has read."""
         calls = {each["device"]: (each["num_device_alloc"], each["num_device_free"]) for each in devices}
         now = perf_counter()
         self._changed_at = now if calls != self._driver_calls else self._changed_at
@@ -82,7 +82,7 @@ class TopWatch:
                 self._swings.setdefault(device["device"], DeviceReads())
 
     def fields(self) -> list[dict[str, Any]]:
-        """What was read in the last minute, for each device."""
+        """The fields of `model.attached.target.Swing` for each device that was read lately."""
         return [swing.fields(device) for device, swing in self._swings.items() if swing.is_fresh]
 
     def wait(
@@ -95,9 +95,9 @@ class TopWatch:
     ) -> list[tuple[int, int]]:
         """Wait for what is registered with `waiting`, and read the counters meanwhile; returns what is ready.
 
-        Also ends when a look that waits for the top may begin. `note_wait` is told when each part of the wait began.
-        While a look waits, and nothing runs in the main thread (`is_alone`), the interpreter is handed over sooner: on
-        a busy machine a forward pass would be over before this thread gets a turn.
+        Also ends when a look that waits for the top may begin. `note_wait` gets the time at which each part of the wait
+        began. While a look waits, and the probe has asked nothing of the main thread (`is_alone`), threads hand over
+        the interpreter sooner: on a busy machine a forward pass would be over before this thread gets a turn.
         """
         self._moments.let_go()
         if not self._is_waiting:
@@ -132,7 +132,7 @@ class TopWatch:
                 return ready
 
     def _read(self) -> None:
-        """Read the counters if it is time for that."""
+        """Read the counters if it is time to."""
         if not self._is_steady or (perf_counter() < self._next_at and not self._moments.is_held):
             return
         began, torch = thread_time(), process.loaded_torch()
@@ -147,7 +147,7 @@ class TopWatch:
         self._next_at = now + self._distance_s(cost_s)
 
     def _read_all(self, torch: ModuleType) -> bool:
-        """Read each device; returns whether PyTorch has allocated nothing from the driver since."""
+        """Read each device; returns whether there were no driver calls since the main thread's last read."""
         is_steady, is_held = True, self._moments.is_held
         for device, swing in self._swings.items():
             try:
@@ -161,9 +161,9 @@ class TopWatch:
         return is_steady
 
     def is_moment(self, *, is_eager: bool) -> bool:
-        """Whether an automatic look may begin: two of three wait for the top, if that comes in time.
+        """Whether an automatic look may begin: two of three wait for the top of a step, if it comes in time.
 
-        One for somebody who waits for names (`is_eager`) waits for it only where the length of a step is known.
+        While somebody waits for names (`is_eager`), looks wait for the top only if the length of a step is known.
         """
         if not self._waits_until:
             widest = self._widest()
@@ -179,19 +179,19 @@ class TopWatch:
         return self.is_at_top or perf_counter() >= self._waits_until or not self._is_steady
 
     def begin(self) -> bool:
-        """A look begins; returns whether it has come to the top."""
+        """Note that a look begins; returns whether memory is near its top."""
         is_at_top, self.is_at_top, self._waits_until = self.is_at_top, False, 0.0
         self._moments.leave()
         self._number += 1
         return is_at_top
 
     def close(self) -> None:
-        """No look waits any more."""
+        """Let the main thread go: no look waits any more."""
         self._moments.leave()
         self._moments.let_go()
 
     def spent_s(self) -> float:
-        """What waiting for the top has cost since this was last asked."""
+        """What waiting for the top has cost since the last call, in seconds."""
         spent_s, self._spent_s = self._spent_s, 0.0
         return spent_s + self._moments.spent_s()
 
@@ -201,14 +201,14 @@ class TopWatch:
 
     @property
     def _part(self) -> float:
-        """What part of the highest must be allocated for a look now."""
+        """What share of the highest must be allocated for a look now."""
         is_awaited = self._moments.is_watching and perf_counter() < self._awaits_until
         return AT_TOP if is_awaited and not self._moments.is_held else NEAR_TOP
 
     def _has_come(self) -> bool:
         """Whether the device with the widest range is near its top, and no backward pass is under way.
 
-        At first it waits until it knows how long a step takes.
+        Until `_learns_until`, that is so only once the length of a step is known.
         """
         widest, is_held = self._widest(), self._moments.is_held
         if widest is None or widest.missing_bytes(self._part) or (is_in_backward() and not is_held):
@@ -216,7 +216,7 @@ class TopWatch:
         return widest.has_steps or perf_counter() > self._learns_until
 
     def _distance_s(self, cost_s: float) -> float:
-        """The time until the next read."""
+        """The time until the next read, in seconds; `cost_s` is the processor time of the last one."""
         if not self._is_waiting:
             return max(REST_S if self._unchanged > RESTS_AFTER else READ_EVERY_S, cost_s / SHARE_OF_TIME)
         widest = self._widest()

@@ -1,6 +1,6 @@
-"""Reads PyTorch: statistics, block map and inventory, each with a sentence among the problems if it cannot be read.
+"""Reads statistics, block map and inventory; a part that cannot be read becomes a sentence among the problems.
 
-Import this only after the program has imported PyTorch, and with it `threading`: that module takes the thread which
+Import this only after the program has imported PyTorch, and with it `threading`: that module takes the thread that
 first imports it for the main thread.
 """
 
@@ -29,7 +29,7 @@ from gputui.probe.search.containers import add_graphs
 from gputui.probe.tensors.autograd import Inputs, can_read_saved
 
 SEARCHES, LEAST_S = 10, 0.01
-"""How many more searches a look makes for unnamed memory, and how much time must be left for one."""
+"""How many more searches `read_unnamed` makes, and how many seconds must be left for one."""
 NO_CLIMB = (
     "To find what holds the rest takes calls that would stop the program for about {:.0f} ms each, and {:.0f} ms are"
     " allowed: `--pause` sets how long, and a scan on request may find it, too."
@@ -50,18 +50,18 @@ MANY_THREADS = (
 
 
 class TorchReader:
-    """Reads looks, and keeps what one look has found for the next. `reads_records`: see `SearchMemory`."""
+    """Reads looks, and keeps what a look has learned for the next one. `reads_records`: see `SearchMemory`."""
 
     def __init__(self, *, reads_records: bool = False) -> None:
         self.pools = PoolWatch()
         self._memory = Memory(reads_records=reads_records)
         self._unsettled: list[dict[str, Any]] = []
-        """Inventories of the stop under way that were gone on from, with what is told from their graphs after it."""
+        """The inventories from which `read_unnamed` went on: their graphs are evaluated after the stop."""
         self._climbing = ClimbStops()
         self.map_ms = 0.0
-        """The processor time that the map of the last look took in the main thread."""
+        """The processor time of reading map and settings in the last stop, in the thread that read them."""
         self.map_by_clock_ms = 0.0
-        """The same by the clock, with what was read before it."""
+        """The same time by the clock, including the statistics if they were read then."""
 
     def read(
         self,
@@ -76,11 +76,10 @@ class TorchReader:
     ) -> None:
         """Fill in the fields of `model.attached.target.Look`; the map stays raw until `describe` is called.
 
-        Statistics that were read right before are taken as they are.
-
-        `method` is the inventory's (see `take_inventory`), or "" for none. The inventory leaves out what `meter` does
-        not allow, and the map is left out without `has_map`. `may_walk`: see `PoolWatch.look`. `in_main_thread` is
-        false in the probe's own thread, beside which others of the program run.
+        Statistics that the look has already are kept. `method` is the inventory's (see `take_inventory`), or "" for
+        none. The inventory leaves out what `meter` does not allow, and the map is left out without `has_map`.
+        `may_walk`: see `PoolWatch.look`. `in_main_thread` is false in the probe's own thread, beside which threads of
+        the program may run.
         """
         problems = look["problems"]
         self.read_map(torch, look, has_map=has_map, may_walk=may_walk)
@@ -111,14 +110,14 @@ class TorchReader:
         return self.reads_on or self.may_climb(limit_ms)
 
     def may_climb(self, limit_ms: float) -> bool:
-        """Whether some memory has no name, and one call on the way up to one takes at most this long.
+        """Whether some memory has no name, and one stop that climbs from it takes at most `limit_ms`.
 
-        What is remembered is read first, as it may hold that memory.
+        First, looks have to read all remembered containers, as those may hold that memory.
         """
         return self._memory.is_read and self._climbing.is_due(self._memory, limit_ms)
 
     def note_search(self, look: dict[str, Any], limit_ms: float) -> None:
-        """Note in a look whether some way to what it has no name for was not gone yet, and if none will be, why."""
+        """Note in a look whether more looks may name more memory, with a problem if that only takes too long a call."""
         memory = self._memory
         if look["inventory"] is None:
             return
@@ -128,12 +127,12 @@ class TorchReader:
             look["problems"].append(NO_CLIMB.format(self._climbing.call_ms, limit_ms))
 
     def climb(self, torch: ModuleType, problems: list[Any]) -> bool:
-        """Go up one level from tensors without a name; returns whether the way goes on."""
+        """Climb one level from tensors without a name; returns whether the climb goes on."""
         attempt("The way up from tensors", problems, self._climbing.climb, torch, self._memory)
         return self._memory.climb.is_under_way
 
     def note_cycles(self, look: dict[str, Any]) -> None:
-        """Say in a look that is done what climbs after it have found to be kept by cycles alone."""
+        """Note in a finished look which memory is kept by cycles alone, as the climbs after it have found."""
         if look["inventory"] is not None:
             self._memory.note_cycles(look["inventory"])
             look["inventory"]["may_find_more"] = self._memory.climb.unnamed_bytes > 0
@@ -141,7 +140,7 @@ class TorchReader:
     def read_map(
         self, torch: ModuleType, look: dict[str, Any], *, has_map: bool, may_walk: bool, has_traces: bool = False
     ) -> None:
-        """Fill in counters, map (with the events of a recorded history if `has_traces`) and settings, if they are not.
+        """Fill in the map (with the events of a recorded history if `has_traces`), and missing statistics and settings.
 
         The other arguments are those of `read`.
         """
@@ -158,9 +157,9 @@ class TorchReader:
         self.map_by_clock_ms = (perf_counter() - began_by_clock) * 1000
 
     def read_unnamed(self, torch: ModuleType, look: dict[str, Any], ends_at: float) -> None:
-        """Go on until the inventory of `look` names nearly everything, or until `ends_at` (`perf_counter`).
+        """Take more inventories until they name nearly everything, or until `ends_at` (`perf_counter`).
 
-        When going on finds no more, it searches everywhere, at last among all Python objects.
+        Once walks are complete or name no more, it scans all Python objects, with a memory of the storages alone.
         """
         method, last_share = WALK, -1.0
         for _ in range(SEARCHES):
@@ -183,7 +182,7 @@ class TorchReader:
             look["inventory"] = {**again, "is_of_one_moment": first["is_of_one_moment"]}
 
     def is_named_well(self, look: dict[str, Any]) -> bool:
-        """Whether nearly everything in a look has a name."""
+        """Whether nearly all requested bytes in a look have a name, or it has no inventory."""
         return look["inventory"] is None or self._named_share(look) >= NAMED_WELL
 
     def _named_share(self, look: dict[str, Any]) -> float:
@@ -193,13 +192,13 @@ class TorchReader:
         return named_bytes / requested_bytes if requested_bytes else 1.0
 
     def describe(self, look: dict[str, Any]) -> None:
-        """Turn what was read into the fields of `Look`; no thread of the program waits for this."""
+        """Turn what was read into the fields of `Look`, after the stop."""
         if look["map"] is not None:
             look["map"] = attempt(THE_MAP, look["problems"], blockmap.describe_map, look["map"])
         self._settle_inventory(look, look["map"])
 
     def keep_part(self, look: dict[str, Any]) -> None:
-        """Keep what one stop has found, for the stop that follows it in the same look."""
+        """Keep what one stop has found for the next stop of the same look."""
         self._settle_inventory(look, None)
 
     def _settle_inventory(self, look: dict[str, Any], described_map: dict[str, Any] | None) -> None:
@@ -231,7 +230,7 @@ class TorchReader:
         inventory.update({field: list(self._memory.calls.get(field, ())) for field in lines.CALLS})
 
     def forget(self) -> None:
-        """Nobody looks any more: drop what was kept for the next look."""
+        """Drop what was kept for the next look: nobody looks any more."""
         self._memory = Memory()
 
     def _take_map(self, torch: ModuleType, may_walk: bool, has_traces: bool) -> blockmap.RawMap | None:  # noqa: FBT001 (see `attempt`)
@@ -242,11 +241,11 @@ class TorchReader:
 
 
 torch_reader = TorchReader()
-"""The only one of this process, shared by all viewers."""
+"""The instance for all viewers of this process; a black box makes one of its own."""
 
 
 def statistics_fields(torch: ModuleType, problems: list[str]) -> dict[str, Any]:
-    """The fields of `model.attached.target.Statistics` that PyTorch is asked for."""
+    """The fields of `model.attached.target.Statistics` that are read from PyTorch and an inference engine."""
     devices, pinned_bytes = device_statistics(torch, problems), None
     if process.has_cuda(torch):
         pinned_bytes = attempt("Pinned memory", problems, allocator.read_pinned_bytes, torch)
@@ -263,12 +262,12 @@ def device_statistics(torch: ModuleType, problems: list[str]) -> list[dict[str, 
 
 
 def stamp_of(statistics: list[dict[str, Any]]) -> object:
-    """A value that changes whenever memory is allocated or freed; None without counters, when any look may be new."""
+    """A value that changes whenever memory is allocated or freed; None without counters, so that any look is due."""
     return tuple(device["generation"] for device in statistics) or None
 
 
 def attempt(what: str, problems: list[str], function: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401
-    """What `function` returns; None with a sentence added to the problems if it fails.
+    """What `function` returns; if it raises, None, with a sentence added to the problems.
 
     Exceptions of the program's own signal handlers are passed on.
     """
@@ -286,7 +285,7 @@ def _requested_bytes(look: dict[str, Any]) -> int:
 
 
 def _is_backward_endangered(torch: ModuleType) -> bool:
-    """Whether reading tensors in this thread could invalidate those of a backward pass in another.
+    """Whether reading tensors in this thread could invalidate tensors of a backward pass in another thread.
 
     Before 2.10, PyTorch makes a Python object for a tensor without a lock that its C++ threads would respect.
     """
@@ -298,7 +297,7 @@ def _settings(torch: ModuleType, problems: list[str]) -> Any:  # noqa: ANN401
 
 
 def _copied(settings: dict[str, Any]) -> dict[str, Any]:
-    """A copy with lists of its own, as encoding a message empties its lists."""
+    """A copy with lists of its own: encoding a message empties the lists in it, and the map has the same settings."""
     return {name: list(value) if isinstance(value, list) else value for name, value in settings.items()}
 
 

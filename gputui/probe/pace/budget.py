@@ -1,8 +1,8 @@
 """Decides before a stop what there is time for.
 
-A `Meter` bounds the inventory; calls that cannot be cut are predicted. PyTorch returns its map in one call, whose cost
-is predicted from the number of live blocks and learned from the maps before. A list of all Python objects is one call,
-too. Both are counted in processor time, so that a machine busy with other work makes no program look expensive.
+A `Meter` bounds the inventory; the time of calls that cannot be cut is predicted. PyTorch returns its map in one call,
+whose time is predicted from the number of live blocks and corrected by the last maps. Listing all Python objects is one
+call, too. Both are predicted in processor time, so that looks leave out no more on a busy machine.
 
 A look takes the inventory of tensors by one of these methods: "scan" (every Python object), "walk" (what variables,
 modules, optimizers and the autograd graph lead to) or "" (no inventory: the allocator's map alone).
@@ -17,25 +17,26 @@ from typing import NamedTuple
 from gputui.protocol import pauses
 
 RESERVE, RESERVE_MS = 0.3, 20.0
-"""The part of a stop that is kept for what the meter does not count, and how much is kept at most: for statistics,
-sorting, and freeing what was read."""
+"""The part of a stop, and the most in ms, that is kept for what the meter does not count: statistics, sorting, and
+freeing what was read."""
 LARGEST_PART = 0.5
-"""The largest part of a stop for one call: what takes longer is left out."""
+"""The largest part of a stop for one call: a list of all objects that takes longer is left out; a longer map gets a
+stop of its own."""
 MANY_BLOCKS, MAP_PART = 4096, 0.25
-"""A map of more blocks gets a stop of its own in an automatic look if it takes this part of one: the tensors of so many
-take most of a stop, too."""
+"""In an automatic look, a map of more blocks gets a stop of its own if it takes more than this part of a stop: the
+tensors in so many blocks take most of a stop, too."""
 
 EXPECTED_MAP_MS = (0.3, 0.0003)
-"""Milliseconds of a map: at least, and per live block (10,000 blocks: 3 ms)."""
+"""Milliseconds of a map: for any map, and in addition for each live block (10,000 blocks: 3 ms)."""
 LISTING_MS = 2e-5
-"""Milliseconds of a list of all Python objects per block of Python's memory, of which there are about four to an
-object: in a program of 370,000 objects 27 ms, as these are in no processor's cache."""
+"""Milliseconds of listing all Python objects, per block of Python's memory. There are about four blocks to an object,
+so that 370,000 objects take 27 ms, as they are in no processor's cache."""
 WALK_MS = 5e-5
-"""The same for the search among them for users of memory pools."""
+"""The same for the search among all objects for users of memory pools."""
 LEARNED_FROM = 3
-"""The median of so many maps predicts the next: without maps nothing is learned, so one slow map must not end them."""
+"""The median of so many maps predicts the next: one slow map must not end them, as without maps nothing is learned."""
 COLD = 0.1
-"""The first map runs code and touches memory for the first time: later ones may cost this fraction of it."""
+"""The first map runs code and touches memory for the first time: later ones may take only this fraction of its time."""
 
 NO_MAP = (
     "The allocator has {:,} blocks, and PyTorch lists them in one call that would stop the program for about {:.0f} ms,"
@@ -51,7 +52,7 @@ RECORDS = "The program records its memory history, in which each look leaves an 
 class LookRequest(NamedTuple):
     """`method`: the inventory's ("walk", "scan", "" for none); `wait_s`: how long to wait for the main thread.
 
-    An urgent look is taken at once, any other when memory has changed and the budget for automatic looks allows it.
+    An urgent look is taken at once, any other once memory has changed and the pace of automatic looks allows it.
     `pause_ms` is the longest that one stop of the program may take.
     """
 
@@ -62,9 +63,9 @@ class LookRequest(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What one look takes; `problems` are sentences about what it leaves out.
+    """What one look reads; `problems` are sentences about what it leaves out.
 
-    `is_map_apart` says whether the map gets a stop of its own, after those of the inventory.
+    `is_map_apart` says whether the map gets a stop of its own, after the stops of the inventory.
     """
 
     method: str
@@ -79,12 +80,12 @@ NOTHING_LEFT_OUT = Plan("walk")
 
 
 def on_request(text: str) -> dict[str, str]:
-    """A `Problem` that a look on request solves, as it goes over the wire."""
+    """A `Problem` that a look on request would solve, as it is sent to viewers."""
     return {"text": text, "kind": "look_on_request"}
 
 
 class Budget:
-    """Predicts how long a map takes, and learns from those that were taken."""
+    """Predicts how long a map takes, corrected by the last maps."""
 
     def __init__(self) -> None:
         self._factors: deque[float] = deque([1.0], maxlen=LEARNED_FROM)
@@ -94,8 +95,8 @@ class Budget:
     def learn_map(self, blocks: int, took_ms: float, pause_ms: float, *, by_clock_ms: float) -> None:
         """Correct the prediction by a map that was taken in a stop of at most `pause_ms`.
 
-        `by_clock_ms` includes the time in which other programs had the processor. On a busy machine that would leave no
-        time for the tensors: then the next map gets a stop of its own.
+        `by_clock_ms` includes the time in which other programs had the processor. If it is most of a stop, no time is
+        left for the tensors, so the next map gets a stop of its own.
         """
         self._is_crowded = by_clock_ms > pause_ms * LARGEST_PART
         factor = took_ms / _expected_ms(blocks)
@@ -106,7 +107,7 @@ class Budget:
         self._is_cold = False
 
     def plan(self, method: str, blocks: int, pause_ms: float, *, is_urgent: bool, uncut_ms: float = 0.0) -> Plan:
-        """What a look by `method` takes in stops of at most `pause_ms`; the map, one call, may take `uncut_ms`."""
+        """What a look by `method` reads in stops of at most `pause_ms`; the map, one call, may take `uncut_ms`."""
         map_ms = self._map_ms(blocks)
         has_map = map_ms <= max(pause_ms, uncut_ms)
         problems: list[str | dict[str, str]] = []

@@ -1,4 +1,4 @@
-"""How far apart automatic looks are."""
+"""Sets how far apart automatic looks are."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from collections.abc import Callable
 from gputui.probe.guards.originals import perf_counter
 
 SHARE_OF_TIME = 0.009
-"""How much of the program's time automatic looks may take: with the messages and the rest of the probe, 1 %."""
+"""The share of the program's time for automatic looks: with messages and the rest of the probe, it is 1 %."""
 MIN_INTERVAL_S = 1.0
-"""The shortest time between two automatic looks."""
+"""The shortest time between two automatic looks, except while looks are eager."""
 EAGER_SHARE, EAGER_S, EAGER_WITHIN_S = 0.5, 1.5, 60.0
-"""In the first minute after somebody has attached, while looks will name more memory: half of the time, until they have
-taken so much of it."""
+"""In the first minute after somebody has attached, while more looks will name more memory, looks are eager: the next
+waits for twice the time that the last one cost. This ends once they have cost EAGER_S seconds."""
 AVERAGED = 8
-"""Over so many looks, what one has cost is spread."""
+"""The wait after a look is computed from the mean cost of so many last looks."""
 TREND_LOOKS = 8
-"""So many looks come at the shortest interval, within that time: from them a viewer tells what grows."""
+"""After the eager looks, so many come at the shortest interval, within the same limits: a viewer sees what grows."""
 
 
 class Pace:
-    """Says when the next automatic look may be taken; a new one begins when somebody attaches."""
+    """Says when the next automatic look may be taken; there is a new `Pace` after the last viewer has left."""
 
     def __init__(
         self, clock: Callable[[], float] = perf_counter, wall_clock: Callable[[], float] | None = None
     ) -> None:
-        """`wall_clock` is given for a rank of a job: all ranks then look at the same moments, as each waits for all."""
+        """`wall_clock` is for a rank of a job: all ranks look at the same moments, as each waits for all others."""
         self._clock, self._wall_clock = clock, wall_clock
         self._next_at = clock()
         self._eager_left_s, self._eager_until = EAGER_S, clock() + EAGER_WITHIN_S
         self._looks = 0
-        """How many were taken since nobody waits for names any more."""
+        """How many looks were taken since they are not eager any more."""
         self._costs_s: deque[float] = deque(maxlen=AVERAGED)
         self.is_eager = True
-        """Whether somebody who has just attached waits for names."""
+        """Whether looks are eager: somebody has just attached and waits for names."""
 
     @property
     def is_due(self) -> bool:
@@ -42,9 +42,9 @@ class Pace:
         return self._clock() >= self._next_at
 
     def account(self, cost_s: float, *, goes_on: bool = False) -> None:
-        """Put off the next look, so that what the last ones cost stays within its share of the time.
+        """Put off the next look, so that the cost of the last ones stays within `SHARE_OF_TIME`.
 
-        On a busy machine one look in some waits for a processor in the middle: its cost is spread over the next ones.
+        On a busy machine, some looks wait for a processor in the middle: their cost is spread over the next ones.
         `goes_on`: more looks will name more memory.
         """
         was_eager = self.is_eager and goes_on
@@ -62,9 +62,9 @@ class Pace:
 
 
 def _until_shared(now_s: float, interval_s: float) -> float:
-    """How long it is until the next multiple of an interval, which is made a power of two of seconds.
+    """The time until the next multiple of the interval, which is rounded up to a power of two of seconds.
 
-    So ranks with different intervals share every second, fourth or eighth moment. One that is too near is left out.
+    So ranks with different intervals share every second, fourth or eighth moment. One nearer than half is left out.
     """
     shared_s = 1.0
     while shared_s < interval_s:

@@ -1,4 +1,4 @@
-"""Where a look had no more time, so that the next one goes on there."""
+"""Remembers where a look had no more time, so that the next look goes on there."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ Item = TypeVar("Item")
 
 
 class Turns:
-    """Belongs to one process: what was left over is known by what it is."""
+    """Belongs to one process; each kind of work has a name of its own."""
 
     def __init__(self) -> None:
         self._starts: dict[str, int] = {}
 
     def in_turn(self, what: str, items: list[Item], meter: Meter, at_once: int = 1) -> Iterator[list[Item]]:
-        """These, so many at once, each once, from where the last look had no more time, until this one has none.
+        """The items, `at_once` at a time, from where the last look had no more time, until this look has none.
 
-        Where the first of them take all of the time, the next look begins behind them.
+        `what` names the kind of work. If the first items take all of the time, the next look begins behind them.
         """
         start = self._starts.pop(what, 0) % max(1, len(items))
         firsts = [*range(start, len(items), at_once), *range(0, start, at_once)]

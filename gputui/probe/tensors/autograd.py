@@ -1,6 +1,6 @@
-"""The tensors that the autograd graph saves for the backward pass, and by which operation, without running a hook.
+"""Finds the tensors that autograd nodes save for the backward pass, without running the program's hooks.
 
-Only `_raw_saved_*` is read: `_saved_*` runs the program's unpack hooks, and so a checkpointed forward pass once more.
+Only `_raw_saved_*` attributes are read: `_saved_*` would run unpack hooks, and so repeat a checkpointed forward pass.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ INPUTS = {
     "ConvolutionBackward0": {"input": 0, "weight": 1},
     "EmbeddingBackward0": {"weight": 0},
 }
-"""The position of each saved argument among an operation's inputs, for operations that use autocast's weight copies."""
+"""The position of each saved argument among the inputs of operations for which autocast copies weights."""
 
 COPY = "ToCopyBackward0"
 VIEWS = frozenset({"TBackward0", "TransposeBackward0", "PermuteBackward0", "ViewBackward0", "UnsafeViewBackward0"})
@@ -35,14 +35,14 @@ VIEWS_AND_COPIES = VIEWS | {COPY}
 EMBEDDING = "EmbeddingBackward0"
 LEAF = "AccumulateGrad"
 RELEASED_AFTER = 24
-"""If so many nodes that could have saved tensors have none, a backward pass has released them."""
+"""Where the first 24 nodes of a walk that could have saved tensors have none, a backward pass has released them."""
 PARTS_AT_MOST = 1 << 16
-"""So many parts of a large graph are remembered: with more, the next look begins again."""
+"""With more parts than this, `WalkedParts` forgets all, and the next look walks the graph from its roots again."""
 SPECIAL = VIEWS_AND_COPIES | {EMBEDDING, LEAF}
 
 
 class Saved(NamedTuple):
-    """A tensor saved for backward, with the node, its operation ("AddmmBackward0") and the argument ("mat1")."""
+    """A tensor saved for backward, its node, the node's operation ("AddmmBackward0") and the argument ("mat1")."""
 
     tensor: Tensor
     node: Node
@@ -51,9 +51,9 @@ class Saved(NamedTuple):
 
 
 class Inputs:
-    """The ids of the nodes that each node has its inputs from, made of `Graph.edges`.
+    """The ids of the nodes that each visited node has its inputs from: an index of the flat list `Graph.edges`.
 
-    There is no list for each node: objects that outlive a stop bring Python's next garbage collection nearer.
+    A list for each node would outlive the stop, and so bring Python's next garbage collection nearer.
     """
 
     def __init__(self, edges: list[int]) -> None:
@@ -71,31 +71,32 @@ class Inputs:
         return iter(self._places)
 
     def of(self, node: int) -> list[int]:
-        """Those of one node; [] if it has none or was not visited."""
+        """The ids of the nodes that `node` has its inputs from; [] if it has none or was not visited."""
         place = self._places.get(node)
         return [] if place is None else self._edges[place : place + self._edges[place - 1]]
 
 
 class WalkedParts:
-    """The parts of a graph that the last looks have visited, where one look has no time for the whole graph.
+    """Which parts of graphs the last looks have visited, where one look has no time for whole graphs.
 
-    A part is a node with all that it leads to. It is known by the node's sequence number, as neither the node nor its
-    id lasts. Every thread counts by itself, so a part of a graph that several threads have made may be passed over.
+    A part is a node with all that it leads to. It is known by the node's sequence number, as neither the node's Python
+    object nor its id lasts. PyTorch numbers nodes in each thread from 0: of a graph that several threads made, a part
+    may be skipped that no look has visited.
     """
 
     def __init__(self) -> None:
         self.numbers: set[int] = set()
 
     def note(self, graph: Mapping[str, Any], inputs: Inputs) -> None:
-        """Learn from one look, of which these are fields of `SavedTensors.graph`, with the edges as `inputs`.
+        """Learn from one look: `graph` is its `SavedTensors.graph`, and `inputs` are made of the edges in it.
 
-        A look that has come to the end is the last of its round: the next one begins again.
+        After a look that had time for all that was left, all parts are forgotten: the next look begins at the roots.
         """
         if not graph["is_cut"] or len(self.numbers) > PARTS_AT_MOST:
             self.numbers.clear()
             return
         outputs = defaultdict(list)
-        left = {}  # by node, how many of its inputs are not known to be visited as a whole
+        left = {}  # by node, how many of its inputs are not known to be visited whole, and 1 for unread packed objects
         for node in inputs:
             sources = inputs.of(node)
             left[node] = len(sources) + (node in graph["unread"])
@@ -112,10 +113,10 @@ class WalkedParts:
 
 
 class Packed(NamedTuple):
-    """Objects that stand in place of tensors in one node.
+    """What one node keeps in place of tensors.
 
-    These are what saved-tensor hooks (checkpointing, offloading) have packed, the hooks themselves, and what custom
-    functions keep on their `ctx`.
+    That is what saved-tensor hooks (checkpointing, offloading) have packed, with their unpack hooks, or what a custom
+    function keeps on its `ctx`.
     """
 
     node: Node
@@ -128,26 +129,26 @@ def can_read_saved(torch: Torch) -> bool:
 
 
 class Graph:
-    """Walks the graph. It keeps every node it has visited alive until it is dropped, as ids of freed nodes recur."""
+    """Walks autograd graphs. It keeps every visited node alive until it is dropped, as the ids of freed nodes recur."""
 
     def __init__(
         self, torch: Torch, attributes: AttributeReader, at_rest: AtRest, known: Set[int] = frozenset()
     ) -> None:
         self.nodes: dict[int, Any] = {}
-        """Those that were visited, by id."""
+        """The visited nodes, by id."""
         self.leaves: dict[int, Any] = {}
-        """The parameters and other leaves, by the id of their node."""
+        """The parameters and other leaves, by the id of their AccumulateGrad node."""
         self.edges: list[int] = []
-        """Of each visited node: its id, the number of nodes that it has its inputs from, and their ids."""
+        """For each visited node: its id, the number of nodes that its inputs come from, and the ids of these."""
         self.views: set[int] = set()
         """The ids of nodes that only cast or view their input."""
         self.abandoned: set[int] = set()
-        """The ids of the nodes from which a walk did not visit everything: a backward pass had released what they save,
-        or earlier looks have visited a part."""
+        """The ids of the roots whose walk left out nodes, as a backward pass had released what they save, or earlier
+        looks have visited a part."""
         self.numbers: dict[int, int] = {}
-        """The sequence numbers of nodes, by id, but for leaves."""
+        """The sequence number of each visited node by its id; leaves have none."""
         self.passed: set[int] = set()
-        """The ids of the nodes whose part earlier looks have visited."""
+        """The ids of the nodes at which a walk turned back, as earlier looks have visited all that they lead to."""
         self.embeddings: set[int] = set()
         """The ids of the nodes that look up an embedding."""
         self.is_readable = can_read_saved(torch)
@@ -158,17 +159,17 @@ class Graph:
         self._python_node = torch._C._FunctionBase
         self._tensor = torch.Tensor
         self._left: list[Any] = []
-        """Nodes that a walk had no time for: the edges have their ids."""
+        """The nodes that a walk had no time for, kept alive because their ids are in `edges`."""
         self._found = 0
-        """How many saved tensors, or what stands in place of them, were found."""
+        """How many saved tensors and packed objects were found."""
         self._packed: list[Packed] = []
         self._plans: dict[int, _Plan] = dict(_plans_of_cpp_nodes)
 
     def walk(self, root: Node, meter: Meter, *, is_thorough: bool = True) -> Iterator[Saved]:
-        """Every tensor saved by the nodes that are reachable from this one and were not visited before.
+        """Every tensor saved by the nodes that are reachable from `root` and that this `Graph` has not visited.
 
         A backward pass releases what its nodes have saved, but the nodes stay for as long as the program has the loss.
-        Unless it is thorough, a walk ends where the first nodes have released everything.
+        Unless `is_thorough`, a walk ends once its first `RELEASED_AFTER` nodes have released everything.
         """
         released = 0
         seen, spend, plans, edges = self.nodes, meter.spend, self._plans, self.edges
@@ -204,7 +205,7 @@ class Graph:
             stack += inputs
 
     def _was_visited(self, ident: int, number: int) -> bool:
-        """Whether earlier looks have visited this node, and all that it leads to."""
+        """Whether earlier looks have visited this node and all that it leads to; notes its sequence number."""
         self.numbers[ident] = number
         if number not in self.known:
             return False
@@ -228,7 +229,7 @@ class Graph:
                     self._packed.append(Packed(node, [data, saved.unpack_hook]))
 
     def _note(self, node: Node, plan: _Plan) -> None:
-        """Keep what the kind of a node says beside the tensors that it saves."""
+        """Note a leaf, what a custom function keeps, an embedding, or a node that casts or views its input."""
         if plan.operation == LEAF:
             self.leaves[id(node)] = node.variable
         elif plan.is_python:
@@ -237,12 +238,12 @@ class Graph:
             (self.embeddings if plan.operation == EMBEDDING else self.views).add(id(node))
 
     def take_packed(self) -> list[Packed]:
-        """What stood in place of tensors in the nodes visited since the last call."""
+        """What the nodes visited since the last call keep in place of tensors."""
         packed, self._packed = self._packed, []
         return packed
 
     def copied_from(self, saved: Saved) -> Tensor:
-        """The leaf of which the saved tensor is a copy in another dtype, as autocast makes them; None otherwise."""
+        """The leaf that autocast has cast to another dtype to make the saved tensor; None if there was no cast."""
         position = INPUTS.get(saved.operation, {}).get(saved.argument)
         edges = saved.node.next_functions if position is not None else ()
         node = edges[position][0] if position is not None and position < len(edges) else None
@@ -281,7 +282,7 @@ class _Plan(NamedTuple):
     saved: list[tuple[str, Callable[[Any], Any]]]
     number: Callable[[Any], int] | None
     is_special: bool
-    """Whether `Graph` keeps more of it than what it saves."""
+    """Whether `Graph._note` has to be called for nodes of this type."""
 
 
 def _edges(node: Node) -> AnyObject:

@@ -1,4 +1,4 @@
-"""How the tensors of caches of keys and values are named: in transformers, vLLM, gpt-fast, and in hand-made ones."""
+"""Which names mean a tensor of a KV cache: those in transformers, vLLM and gpt-fast, and usual names in own code."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _KEYS_AND_VALUES = re.compile(
     r"\bpast\[\d+\]\[[01]\]"
 )
 _PARTS = "cache", "key", "kv", "k_", "v_", "].values", "past["
-"""Each of those names has one of these parts."""
+"""Every name that the pattern matches contains one of these."""
 AT_MOST = 8192
-"""So many names with such a part are read in one look."""
+"""So many names that contain one of `_PARTS` are matched in one call; the others count as no cache."""
 
 
 def is_of_cache(name: str) -> bool:
-    """Whether a tensor of this name is part of a cache of keys and values."""
+    """Whether a tensor of this name is part of a KV cache."""
     return _KEYS_AND_VALUES.search(name) is not None
 
 
 def of_caches(names: list[str]) -> list[int]:
-    """The numbers of the names that are of such a cache."""
-    text = "\n".join(names)  # to search this takes no time
+    """The indices of the names that mean a tensor of a KV cache."""
+    text = "\n".join(names)  # mostly it has none of the parts: one quick search instead of one for each name
     parts = [part for part in _PARTS if part in text]
     candidates = (number for number, name in enumerate(names) if any(map(name.__contains__, parts))) if parts else ()
     return [number for number in islice(candidates, AT_MOST) if is_of_cache(names[number])]

@@ -1,8 +1,8 @@
-"""A tensor's gradient and autograd node, read without a warning and without creating either, while they stand still.
+"""Reads a tensor's gradient and autograd node without a warning, without creating them, while no thread changes them.
 
-Other threads may run in the middle of a stop: those that wait for the interpreter as it begins, or where a stop takes
-longer than it should. To read a gradient that another thread replaces, or a graph that its backward pass frees, would
-end the program by SIGSEGV.
+Other threads may run in the middle of a stop: those that wait for the interpreter when it begins, and any if the stop
+takes longer than it should. Reading a gradient while another thread replaces it, or a graph while a backward pass frees
+it, would end the program by SIGSEGV.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class GradientReader:
         return bool(self._requires_grad(tensor))
 
     def require_grad(self, tensors: list[Tensor]) -> list[bool]:
-        """Whether each of these tensors does."""
+        """Whether each of these tensors requires a gradient."""
         return list(map(self._requires_grad, tensors))
 
     def have_graphs(self, tensors: list[Tensor]) -> list[bool]:
-        """Whether each of these tensors has one."""
+        """`has_graph` of each of these tensors."""
         return [
             requires_grad and not self._is_leaf(tensor)
             for tensor, requires_grad in zip(tensors, map(self._requires_grad, tensors))
@@ -47,22 +47,22 @@ class GradientReader:
         return bool(self._requires_grad(tensor)) and not self._is_leaf(tensor)
 
     def gradient(self, tensor: Tensor) -> Tensor:
-        """The tensor's gradient; None if it has none, if one may be being replaced, or if PyTorch would warn."""
+        """The tensor's gradient; None if it has none, if a thread may be replacing it, or if PyTorch would warn."""
         may_have = self._requires_grad(tensor) and (self._is_leaf(tensor) or self._retains_grad(tensor))
         return self._grad(tensor) if may_have and self.at_rest.gradients() else None
 
     def of_leaves(self, tensors: list[Tensor]) -> list[Tensor | None] | None:
-        """The gradient of each of these tensors; None unless all are leaves, [] if one may be being replaced."""
+        """The gradient of each of these tensors; None unless all are leaves, [] if a thread may be replacing one."""
         if not all(map(self._is_leaf, tensors)):
             return None
-        reading = map(self._grad, tensors)  # made before the check: no other thread runs between that and the list
+        reading = map(self._grad, tensors)  # made before the check: no thread may run between the check and the list
         return list(reading) if self.at_rest.gradients() else []
 
     def node(self, tensor: Tensor) -> Node:
-        """The node that made the tensor, None for a leaf and while another thread is in a backward pass.
+        """The node that made the tensor; None for a leaf, and while another thread is in a backward pass.
 
-        For a view that was modified in place, PyTorch would create a new node: this is the node of its base instead,
-        from which the same graph can be reached.
+        For a view that was modified in place, `grad_fn` would create a new node, so this returns the node of the view's
+        base, which leads to the same graph.
         """
         if not self._requires_grad(tensor) or not self.at_rest.graph():
             return None
@@ -75,9 +75,9 @@ class GradientReader:
 
 
 class AtRest:
-    """Belongs to one stop; `threads` are those at its beginning.
+    """Whether gradients and graphs stand still during one stop; `threads` are those at its beginning.
 
-    What other threads do is looked at again whenever this thread has waited for anything.
+    Other threads can only have run while this one waited, so their stacks are read again after each wait.
     """
 
     def __init__(self, torch: Torch, threads: Threads | None = None) -> None:
@@ -87,7 +87,7 @@ class AtRest:
         self._is_graph_at_rest = self._are_gradients_at_rest = False
 
     def graph(self) -> bool:
-        """Whether no other thread is in a backward pass, or that pass waits for this look."""
+        """Whether no other thread is in a backward pass, unless that pass waits for this look (as in its own hook)."""
         self._look_again()
         return self._is_graph_at_rest
 

@@ -1,8 +1,8 @@
-"""Parameters, gradients and buffers: named after the modules that own them.
+"""Records parameters, gradients and buffers, named after the modules that own them.
 
-In a program of thousands of parameters, one look may not have time for all: so they come in parts, and each look begins
-with the one for which the last had no time. What is as the last look has found it, at the same address and by the same
-name, is recorded in loops of C.
+In a program of thousands of parameters, one look may not have time for all, so they are recorded in parts, and each
+look begins with the first part for which the last look had no time. Tensors that earlier looks found at the same
+address by the same name are recorded in loops of C.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ PARAMETER, GRADIENT, BUFFER, OPTIMIZER_STATE = "parameter", "gradient", "buffer"
 KV_CACHE = "kv_cache"
 HALF_BYTES = 2
 LEARNING_SHARE = 0.5
-"""Of the time for models, to learn the names of parameters: the rest is for those whose names are known."""
+"""The share of the time for models that goes to learning names of parameters; the rest records those with a name."""
 PART = 32
-"""So many tensors are recorded between two questions whether there is time left."""
+"""How many tensors are recorded between two checks whether there is time left."""
 RECALLED_PER_STEP, RECORDED_PER_STEP = 8, 2
-"""So many tensors of the last look are recognised, and so many others are recorded, in the time of one step."""
+"""How many tensors of earlier looks are recognised, and how many others are recorded, in the time of one step."""
 Item = TypeVar("Item")
 Record = Callable[[], None]
 """Records a part of what models or optimizers own."""
@@ -40,23 +40,23 @@ Present = Tuple[KnownModule, Module]
 
 
 class Learned:
-    """What modules say of their parameters, by the id of each; `version` is of the modules' names."""
+    """The names of parameters, and of the modules that own them, by the parameters' ids; `version`: see `parts_of`."""
 
     def __init__(self, version: object) -> None:
         self.version = version
         self.read: list[int] = []
-        """The ids of the parameters of those modules that were read."""
+        """The ids of the parameters of the modules read so far, in the modules' order."""
         self.modules_read = 0
         self._last_first = 0
-        """The place in `read` of the first parameter of the module that was read last."""
+        """The index in `read` of the first parameter of the module that was read last."""
         self.names: dict[int, str] = {}
         self.modules: dict[int, list[str]] = {}
-        """The names of the modules that own it: several for a tied weight."""
+        """The names of the modules that own each parameter: several for a tied weight."""
 
     def read_on(self, owners: list[Present], parameters: int, meter: Meter) -> None:
-        """Learn from these modules, which have so many parameters together, further than the last look."""
+        """Go on with the first of these modules that is not read yet; together they have `parameters` parameters."""
         if owners and self.modules_read == len(owners) and len(self.read) < parameters:
-            self.modules_read -= 1  # the last one has more by now, as a ParameterList that a program goes on filling
+            self.modules_read -= 1  # the last module has got more, such as a ParameterList that the program fills
             del self.read[self._last_first :]
         for known, module in owners[self.modules_read :]:
             if not meter.spend():
@@ -79,16 +79,16 @@ class OwnedMemory:
         self.turns = turns
         self.learned = Learned(None)
         self.parts_known = 0
-        """So many parts of what stays where it is were recorded since the last one in which something was new."""
+        """How many parts of parameters, buffers and optimizer states were recorded since the last new storage there."""
 
 
 def parted(items: list[Item], at_once: int = PART) -> Iterator[list[Item]]:
-    """These, so many at a time as are recorded between two questions whether there is time left."""
+    """The items in lists of `at_once`: one list is recorded between two checks whether there is time left."""
     return (items[start : start + at_once] for start in range(0, len(items), at_once))
 
 
 class ModelStates:
-    """Records them in the ledger, and remembers the names of parameters, after which optimizer states are named."""
+    """Records what modules own in the ledger, and knows the names of parameters, which name optimizer states too."""
 
     def __init__(
         self, torch: Torch, ledger: Ledger, gradients: GradientReader, meter: Meter, memory: OwnedMemory
@@ -101,13 +101,13 @@ class ModelStates:
         self._names: dict[int, str] = {}
         self._modules: dict[int, list[str]] = {}
         self._new: set[int] = set()
-        """The ids of parameters that earlier looks have not found."""
+        """The ids of the parameters whose storages earlier looks have not found."""
         self._shape_unread: list[Tensor] = []
         self._half_shapes: set[tuple[int, ...]] = set()
-        """The shapes of 16-bit parameters, of which an optimizer may keep 32-bit copies, but for those not read yet."""
+        """The shapes of 16-bit parameters, of which an optimizer may keep 32-bit copies, but for those in the list."""
 
     def parts_of(self, modules: list[KnownModule], version: object) -> tuple[list[Record], list[Record], list[Record]]:
-        """What records the parameters that are new, all parameters and buffers, and gradients, as far as there is time.
+        """Functions that record the new parameters, then all parameters and buffers, then gradients: a part each.
 
         `version` changes with the names of the modules.
         """
@@ -126,7 +126,7 @@ class ModelStates:
         )
 
     def _parameters(self, owners: list[Present], version: object) -> list[Tensor]:
-        """The parameters of these modules, each once, as far as their names are known."""
+        """The parameters of these modules whose names are known, each once."""
         owners = [(known, module) for known, module in owners if known.has_parameters]
         tensors = all_registered([module for _, module in owners], "_parameters")
         self._new = set(map(id, self._ledger.note_owned(tensors)))
@@ -143,7 +143,7 @@ class ModelStates:
         return parameters
 
     def record_owned(self, tensors: list[Tensor], category: str, owners: Sequence[Owner]) -> None:
-        """Record tensors of models and optimizers, as far as the meter allows; those of the last look at once."""
+        """Record tensors that models or optimizers own, as far as the meter allows; known ones are the cheapest."""
         if not tensors or not self._meter.spend(1 + len(tensors) // RECALLED_PER_STEP):
             return
         left = self._ledger.record_again(tensors, category, owners)

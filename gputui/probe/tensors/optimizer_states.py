@@ -1,4 +1,4 @@
-"""Optimizer states, named after the parameters they are of, and parameters that only an optimizer or variables have."""
+"""Records optimizer states, named after their parameters, and the parameters in optimizers that no module owns."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from gputui.probe.tensors.storages import Ledger
 from gputui.protocol.owners import PARAM_GROUP, STATE, Owner
 
 STATES_AT_ONCE = 8
-"""The states of so many parameters, some two or three tensors each, are one part."""
+"""The states of how many parameters, with two or three tensors each, are one part."""
 READ_PER_STEP = 8
-"""The states of so many parameters are read in the time of one step."""
+"""The states of how many parameters are read in the time of one step."""
 
 
 class OptimizerStates:
-    """Records them in the ledger, after the parameters of modules."""
+    """Records optimizer states in the ledger; the parameters of modules must have been named by then."""
 
     def __init__(self, torch: Torch, ledger: Ledger, model_states: ModelStates, meter: Meter) -> None:
         self._tensor = torch.Tensor
@@ -31,14 +31,14 @@ class OptimizerStates:
         self._model_states = model_states
         self._meter = meter
         self._orphans: set[int] = set()
-        """The ids of parameters that only an optimizer leads to."""
+        """The ids of parameters that neither a module nor a variable leads to, but an optimizer."""
 
     def parts_of(
         self, name: str, attributes: dict[str, Any], variables: Callable[[], dict[int, NamedValue]]
     ) -> list[Record]:
-        """Each records a part of an optimizer's states; `variables` says which tensors variables hold, by id.
+        """Functions that record a part of an optimizer's states each; `variables` returns the variables' tensors by id.
 
-        What its groups have beside these is recorded at once, as states are named after their parameters.
+        The tensors in its groups are recorded at once, as states are named after the parameters among them.
         """
         groups, state = attributes.get("param_groups"), attributes.get("state")
         for number, group in enumerate(_elements(groups)):
@@ -62,7 +62,7 @@ class OptimizerStates:
                 self._model_states.record_owned(tensors, OPTIMIZER_STATE, owners)
 
     def _kept_by_optimizer(self) -> AbstractContextManager[None]:
-        """Says that only an optimizer keeps a parameter, unless there was no time to read all variables."""
+        """Mark what is recorded as kept by the optimizer alone, unless there was no time to read all variables."""
         is_sure = self._meter.is_complete and not self._ledger.keeper
         return self._ledger.kept_by(OPTIMIZER) if is_sure else nullcontext()
 
@@ -96,7 +96,7 @@ class OptimizerStates:
         self._model_states.record_gradient(tensor, owner)
 
     def _states_in(self, value: AnyObject, name: str) -> Iterator[tuple[str, Tensor]]:
-        """The tensors in the states of one parameter, each with its part of the name: ".exp_avg"."""
+        """The tensors in the states of one parameter, each with the end of its name: ".exp_avg"."""
         if issubclass(type(value), self._tensor):
             yield name, value
         elif issubclass(type(value), dict):
@@ -109,11 +109,11 @@ class OptimizerStates:
 
 
 def _in_group(optimizer: str, part: str) -> Owner:
-    """What an optimizer has for all parameters of a group."""
+    """The owner of a tensor in a parameter group; `part` is such as ".param_groups[0]['lr']"."""
     return (optimizer, "", PARAM_GROUP, "", part)
 
 
 def _elements(values: AnyObject) -> list[Any]:
-    """The elements of a list or tuple, also of a subclass that says otherwise; [] for anything else."""
+    """The elements of a list or tuple, past what a subclass overrides; [] for anything else."""
     base = next((base for base in (list, tuple) if issubclass(type(values), base)), None)
     return [] if base is None else list(base.__getitem__(values, slice(None)))

@@ -1,9 +1,10 @@
-"""The gradient buckets of DistributedDataParallel: C++ holds them, and the sizes of the parameters tell theirs.
+"""Computes the sizes of DistributedDataParallel's gradient buckets, which C++ holds, from the sizes of its parameters.
 
-PyTorch's Reducer copies gradients into buckets to reduce them, unless they are views of these. In the first step, all
-gradients of one type are in one bucket, or where `find_unused_parameters` is set, in buckets of `bucket_cap_mb` in the
-order of the parameters. Then they are in such buckets in the order in which gradients come, mostly the last parameter's
-first; the first bucket is smaller (`torch/csrc/distributed/c10d/reducer.cpp`, `compute_bucket_assignment_by_size`).
+PyTorch's Reducer copies gradients into buckets to reduce them, unless the gradients are views of the buckets. In the
+first step, all gradients of one dtype share one bucket; with `find_unused_parameters`, they fill buckets of
+`bucket_cap_mb` in the order of the parameters. From the second step on they fill such buckets in the order in which
+gradients arrive, which is taken for the reverse of the parameters'. The first bucket is smaller
+(`torch/csrc/distributed/c10d/reducer.cpp`, `compute_bucket_assignment_by_size`).
 """
 
 from __future__ import annotations
@@ -23,18 +24,18 @@ REDUCER = "reducer"
 """The value of `gputui.model.attached.owners.Keeper`."""
 FIRST_BUCKET_BYTES = 1 << 20
 LEAST_BYTES = 1 << 20
-"""Smaller ones have sizes that other blocks have, too."""
+"""Smaller buckets are left out: other blocks have such sizes, too."""
 _MODULE = "torch.nn.parallel.distributed"
 
 
 class ReducerBuckets:
-    """Knows the sizes of the buckets of each wrapper: its parameters stay the same for as long as it is there."""
+    """Computes the buckets' sizes once for each wrapper, as its parameters stay the same for as long as it lives."""
 
     def __init__(self) -> None:
         self._sizes: dict[int, tuple[object, list[tuple[int, int]]]] = {}
 
     def known_sizes(self, torch: Torch, wrappers: Iterable[KnownModule]) -> list[dict[str, Any]]:
-        """The device and size of each bucket that may be there, and whose it is, as of `known_sizes`."""
+        """The device, size and owner of each bucket that may exist: rows as of `known_sizes.known_sizes`."""
         cls = getattr(sys.modules.get(_MODULE), "DistributedDataParallel", None)
         if cls is None:
             return []
@@ -53,7 +54,7 @@ class ReducerBuckets:
 
 
 def _bucket_sizes(torch: Torch, module: Module) -> list[tuple[int, int]]:
-    """The device and size of each bucket before and after the first step; none if gradients are views of them."""
+    """The device and size of each bucket in the first step and after it; [] if gradients are views of buckets."""
     values = module_dict(module)
     parameters, cap_bytes = dict.get(values, "_module_parameters"), dict.get(values, "bucket_bytes_cap")
     if (
@@ -78,7 +79,7 @@ def _bucket_sizes(torch: Torch, module: Module) -> list[tuple[int, int]]:
 
 
 def _described(torch: Torch, parameters: list[Any]) -> list[tuple[tuple[int, str], int]]:
-    """The device, type and size of each parameter that is trained."""
+    """((device, dtype), size in bytes) of each parameter that is trained."""
     base = tensor_base(torch)
     trained = [tensor for tensor in parameters if base.requires_grad.__get__(tensor)]
     return [
@@ -88,7 +89,7 @@ def _described(torch: Torch, parameters: list[Any]) -> list[tuple[tuple[int, str
 
 
 def _filled(sizes: list[int], limits: list[int]) -> Iterator[int]:
-    """The sizes of buckets that are filled in turn: each is closed once it has reached its limit."""
+    """The sizes of buckets filled in turn: each is closed once it reaches its limit; later ones have the last limit."""
     filled, number = 0, 0
     for size in sizes:
         filled += size

@@ -25,22 +25,22 @@ from gputui.protocol.owners import Owner, Where, placed
 DEPTH_OF_WRAPPERS = 3
 SCAN_ASKS_PINNED_FROM_BYTES = 1 << 16
 WALK_ASKS_PINNED_FROM_BYTES = 1 << 24
-"""Smaller host storages are not asked whether they are pinned, which is a call of the CUDA driver."""
+"""Whether a host storage is pinned is not asked for smaller ones, as each question is a call of the CUDA driver."""
 
 TINY_BYTES = 64
-"""A host storage of so few bytes is not asked whether it is pinned."""
+"""A host storage of at most so many bytes counts as not pinned: `record_plain` need not ask."""
 OF_MODELS = OWNED | {"kv_cache"}
-"""The categories of what a module may own."""
+"""The categories of storages that a module or an optimizer may own."""
 
 _device, _address = itemgetter("device"), itemgetter("address")
 _described = itemgetter(
     "device", "address", "size_bytes", "category", "owner", "keeper", "type", "shape", "dtype", "views"
 )
-"""All that is said of a storage that neither a graph nor a page-locked allocation keeps."""
+"""The fields of an entry that `record_plain` sets: the others are about autograd graphs and pinned memory."""
 
 
 class Ledger:
-    """Storages by address. The caller holds `torch._C.DisableTorchFunction()` while it records."""
+    """The entries of storages, by address. The caller holds `torch._C.DisableTorchFunction()` while it records."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Ledger:
         self._wrappers = WrapperReader(torch, attributes)
         self.entries: dict[int, dict[str, Any]] = {}
         self._owned: set[int] = set()
-        """The addresses of storages that only a model may be named for, whether or not this look has time for that."""
+        """The addresses of storages that models own: nothing else may name them, even if this look has no time to."""
         self.keeper = ""
         self._kept_where: Where = ""
         self._earlier = earlier or {}
@@ -79,7 +79,7 @@ class Ledger:
 
     @contextmanager
     def kept_by(self, keeper: str, where: Where = "") -> Iterator[None]:
-        """Only this keeper keeps alive what is recorded meanwhile; `where` becomes part of the owners."""
+        """Mark what is recorded meanwhile as kept alive by `keeper` alone; `where` becomes part of the owners."""
         before = self.keeper, self._kept_where
         self.keeper, self._kept_where = keeper, where
         try:
@@ -88,9 +88,9 @@ class Ledger:
             self.keeper, self._kept_where = before
 
     def note_owned(self, tensors: list[Tensor]) -> list[Tensor]:
-        """Keep the storages of these tensors for the model that owns them, even if there is no time to record that.
+        """Reserve the storages of these tensors for the model that owns them, even if there is no time to record it.
 
-        Returns those that no earlier look has found.
+        Returns the tensors whose storages no earlier look has found.
         """
         addresses = self.addresses(tensors)
         if addresses is None:
@@ -99,7 +99,7 @@ class Ledger:
         return list(compress(tensors, map(not_, map(self._earlier.__contains__, addresses))))
 
     def as_kept_now(self, record: Callable[[], None]) -> Callable[[], None]:
-        """Does what `record` does, with the keeper of now, whenever it is called."""
+        """`record`, bound to the present keeper: it records with that keeper whenever it is called."""
         return partial(self._kept, record, self.keeper, self._kept_where)
 
     def _kept(self, record: Callable[[], None], keeper: str, where: Where) -> None:
@@ -107,11 +107,10 @@ class Ledger:
             record()
 
     def record(self, tensor: Tensor, category: str, owner: Owner, depth: int = 0) -> dict[str, Any] | None:
-        """Give the tensor's storage an owner, unless it has one; returns its entry.
+        """Give the tensor's storage an owner, unless it has one; returns the storage's entry.
 
-        None if the tensor has no memory, or if a model owns it and there was no time to record that.
-
-        For a tensor that only wraps others (DTensor, sparse, subclasses with inner tensors) those get the owner.
+        None if the tensor has no memory of its own, or if a model owns it and there was no time to record that. Where a
+        tensor only wraps others (DTensor, sparse, subclasses with inner tensors), those get the owner.
         """
         try:
             address = self._address(tensor)
@@ -136,10 +135,10 @@ class Ledger:
         return list(map({id(self._tensor), id(self._parameter)}.__contains__, map(id, map(type, tensors))))
 
     def record_plain(self, tensors: list[Tensor], category: str, owners: Sequence[Owner]) -> list[int]:
-        """Record many tensors of PyTorch's own classes in loops of C; returns the numbers of those that are left.
+        """Record many tensors of PyTorch's own classes in loops of C; returns the indices of those that are left.
 
-        These have to be recorded one by one: their storages have owners, or they are neither on a CUDA device nor tiny
-        as the steps that Adam counts for each parameter, which are surely not pinned.
+        The caller has to record those one by one: their storages have owners, or they are in host memory and may be
+        pinned, as they are not tiny like the steps that Adam counts for each parameter.
         """
         left: list[int] = []
         if not tensors:
@@ -172,15 +171,15 @@ class Ledger:
         return list(zip(*placed, sizes, *kinds, self.views.of(tensors, sizes)))
 
     def record_again(self, tensors: list[Tensor], category: str, owners: Sequence[Owner]) -> list[int]:
-        """Record those of these tensors that an earlier look found by the same names and sizes, as it found them.
+        """Record those tensors whose entry of an earlier look has the same address, size and owner: that entry is kept.
 
-        Returns the numbers of the others. `category` is "" for any. Only for tensors that keep their places, in a model
-        or in a container: of the rest, names say too little.
+        Returns the indices of the others. `category` is "" for any. Only for tensors that keep their places, in a model
+        or a container: another variable of the same name may hold another tensor of the same size.
         """
         addresses = self.addresses(tensors)
         if addresses is None:
             return list(range(len(tensors)))
-        own = zip(tensors, self.are_plain(tensors))  # what others wrap keeps its size
+        own = zip(tensors, self.are_plain(tensors))  # other classes: taken to have kept their size
         sizes = [self._nbytes(self._storage(tensor)) if is_plain else None for tensor, is_plain in own]
         found, left = [], []
         for number, (address, owner, size_bytes) in enumerate(zip(addresses, owners, sizes)):
@@ -201,16 +200,16 @@ class Ledger:
         return left
 
     def entry_of(self, tensor: Tensor) -> dict[str, Any] | None:
-        """The entry of the tensor's storage, None if it has none yet or no memory of its own."""
+        """The entry of the tensor's storage; None if there is none yet, or if the tensor has no memory of its own."""
         try:
             return self.entries.get(self._address(tensor))
         except UNREADABLE:
             return None
 
     def addresses(self, tensors: list[Tensor]) -> list[int] | None:
-        """The address of the storage of each of these tensors, or of the one tensor that it wraps.
+        """The address of each tensor's storage, or of the storage of the only tensor that it wraps.
 
-        None if one has no memory of its own and wraps none or several.
+        None if one of the tensors has no memory of its own and wraps none or several.
         """
         try:
             addresses = list(map(self._address, tensors))
@@ -223,9 +222,10 @@ class Ledger:
         return addresses if all(addresses) else None
 
     def without_owner(self, tensors: list[Tensor], *, are_held: bool = True) -> list[Tensor]:
-        """Those of these tensors whose storage has no owner yet.
+        """The tensors whose storage has no owner yet.
 
-        `are_held`: variables lead to them. Others may live only because a view of them does.
+        `are_held`: variables lead to the tensors, so what they show of their storages counts. Other tensors may live
+        only because a view of them does.
         """
         try:
             addresses = list(map(self._address, tensors))
@@ -236,7 +236,7 @@ class Ledger:
         return list(compress(tensors, map(not_, map(self.entries.__contains__, addresses))))
 
     def category_before(self, tensor: Tensor) -> str:
-        """The category of the storage of this size that earlier looks have found where the tensor's is; "" for none."""
+        """The category that earlier looks gave to a storage of this address and size; "" if they found none there."""
         addresses = self.addresses([tensor])
         earlier = self._earlier.get(addresses[0]) if addresses else None
         if earlier is None:
@@ -278,7 +278,7 @@ class Ledger:
         return index if self._is_cuda(tensor) else None
 
     def sizes(self, tensor: Tensor) -> list[int]:
-        """The tensor's shape; [] if it has none, as a nested tensor, or if the program's code may compute it."""
+        """The tensor's shape; [] if it has none (a nested tensor), or if code of the program may compute it."""
         try:
             return [] if self._wrappers.dispatches(type(tensor)) else list(self._shape(tensor))
         except UNREADABLE:
@@ -291,13 +291,13 @@ class Ledger:
         return bool(self._is_pinned(tensor))
 
     def drop(self, entry: dict[str, Any]) -> None:
-        """Take the owner from a storage, so that another can be recorded."""
+        """Remove a storage's entry, so that another owner can be recorded."""
         del self.entries[entry["address"]]
 
     def rename(self, entry: dict[str, Any], tensor: Tensor, owner: Owner, category: str = "") -> None:
-        """Name a storage after another tensor that shares it, with that tensor's shape and type.
+        """Give a storage the name, shape and type of another tensor that shares it.
 
-        With a `category` it is of that one, and no more of what a graph has saved.
+        With a `category`, the storage gets that one, and does not count as saved by a graph any more.
         """
         before = self.entries.pop(entry["address"])
         renamed = self._add(tensor, before["address"], category or before["category"], owner)

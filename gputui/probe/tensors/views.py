@@ -1,7 +1,7 @@
-"""How much of their storages the tensors show that were found: a row that is kept keeps the whole matrix.
+"""Finds storages of which the tensors show only a small part: a row that is kept keeps the whole matrix.
 
-Only a storage whose first tensor shows a small part of it is watched. Its entry lists the parts that its tensors show,
-as [offset, bytes]; in all other entries this list is empty.
+Only a storage whose first tensor shows a small part of it is watched. The field `views` of its entry lists the parts
+that its tensors show, as [offset, size] in bytes; in all other entries this list is empty.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ SMALL_SHARE = 4
 FROM_BYTES = 1 << 16
 """Smaller storages are not watched."""
 VIEWS_AT_MOST = 64
-"""A storage with more of them counts as shown."""
+"""A storage with more small views counts as shown as a whole."""
 
 _views = itemgetter("views")
 _NONE: list[list[int]] = []
-"""Shared by all entries of storages that are shown; what is added to an entry is a new list."""
+"""Shared by all entries that list no views; `add_one` replaces an entry's list and never changes it."""
 
 
 class SmallViews:
@@ -36,10 +36,10 @@ class SmallViews:
         self._offset = base.storage_offset
         self._item_bytes = base.element_size
         self._watched: set[int] = set()
-        """The addresses of storages that are shown in part."""
+        """The addresses of storages whose first tensor shows a small part."""
 
     def of(self, tensors: list[Tensor], sizes: list[int]) -> list[list[list[int]]]:
-        """What the entry of each tensor's storage has to say, if the tensor is the first."""
+        """The `views` of a new entry for each tensor's storage; `sizes` are the storages' bytes."""
         if max(sizes) < FROM_BYTES:
             return [_NONE] * len(sizes)
         return [
@@ -48,7 +48,7 @@ class SmallViews:
         ]
 
     def of_one(self, tensor: Tensor, size_bytes: int) -> list[list[int]]:
-        """The same for one tensor of any class."""
+        """`of` for one tensor, which may be of any class."""
         if size_bytes < FROM_BYTES or self._dispatches(type(tensor)):
             return _NONE
         try:
@@ -57,11 +57,11 @@ class SmallViews:
             return _NONE
 
     def watch(self, entries: list[Entry]) -> None:
-        """Watch those of these storages that are shown in part."""
+        """Watch the storages whose entries list views."""
         self._watched.update(entry["address"] for entry in compress(entries, map(_views, entries)))
 
     def add(self, entries: dict[int, Entry], tensors: list[Tensor], addresses: list[int]) -> None:
-        """These tensors were found too, whether or not their storages have an owner already."""
+        """Add what these tensors show to the entries of watched storages; `addresses` are those of their storages."""
         if not self._watched:
             return
         are_watched = map(self._watched.__contains__, addresses)
@@ -70,7 +70,7 @@ class SmallViews:
                 self.add_one(entries[address], tensor)
 
     def add_one(self, entry: Entry, tensor: Tensor) -> None:
-        """The same for one tensor of a storage that is shown in part."""
+        """Add what one more tensor of a storage shows, unless the storage counts as shown as a whole."""
         views = entry["views"]
         if not views or self._dispatches(type(tensor)):
             return
@@ -82,7 +82,7 @@ class SmallViews:
             entry["views"] = merged([*views, view], entry["size_bytes"])
 
     def alone(self, tensor: Tensor, entry: Entry | None) -> Entry | None:
-        """The entry of a tensor's storage as far as this tensor shows it: what others show may change."""
+        """The entry of a tensor's storage with the view of this tensor alone: the other tensors may be gone later."""
         if entry is None or entry["address"] not in self._watched:
             return entry
         return {**entry, "views": self.of_one(tensor, entry["size_bytes"])}
@@ -92,13 +92,13 @@ class SmallViews:
 
 
 def merged(views: list[list[int]], size_bytes: int) -> list[list[int]]:
-    """What several tensors show of one storage; [] if that is more than a small part, or if they are many."""
+    """These views of one storage; [] if together they show more than a small part, or if they are too many."""
     shown_bytes = sum(shown for _, shown in views)
     return views if shown_bytes * SMALL_SHARE <= size_bytes and len(views) <= VIEWS_AT_MOST else []
 
 
 def by_address(entries: Iterable[Entry]) -> dict[int, Entry]:
-    """The entries of tensors by the address of their storages; several tensors may show parts of one."""
+    """One entry for each address, with what all tensors of that storage show together."""
     found: dict[int, Entry] = {}
     for entry in entries:
         before = found.setdefault(entry["address"], entry)

@@ -1,4 +1,4 @@
-"""Tensors that have no memory of their own and wrap others: DTensor, sparse ones, subclasses with inner tensors."""
+"""Tensors without memory of their own that wrap others: DTensor, sparse tensors, subclasses with inner tensors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DISPATCH = "__torch_dispatch__"
 
 
 class WrapperReader:
-    """Finds the tensors inside, without running code of the wrapper. Belongs to one look."""
+    """Finds the tensors inside a wrapper without running the wrapper's code. Belongs to one look."""
 
     def __init__(self, torch: Torch, attributes: AttributeReader) -> None:
         self._attributes = attributes
@@ -26,7 +26,7 @@ class WrapperReader:
         self._parameter = torch.nn.Parameter
         self._functorch = getattr(torch._C, "_functorch", None)
         self._dispatching: dict[int, tuple[type, bool]] = {}
-        """Whether PyTorch asks a class, by its id; with the class, so that no other gets that id."""
+        """What `dispatches` returns, by the id of the class; with the class, so that no other class gets its id."""
         self._no_dispatch = torch._C._disabled_torch_dispatch_impl
 
     def dispatches(self, cls: type) -> bool:
@@ -40,7 +40,7 @@ class WrapperReader:
         return known[1]
 
     def wrapped(self, tensors: list[Tensor]) -> list[Tensor]:
-        """The one tensor inside each of these; raises ValueError if one has none or several."""
+        """The only tensor inside each of these; raises ValueError if one wraps none or several."""
         cls = type(tensors[0])
         if self.dispatches(cls) and all(map(is_, map(type, tensors), repeat(cls))):
             others = list(chain.from_iterable(map(dict.values, self._attributes.dicts_of(tensors))))
@@ -51,7 +51,7 @@ class WrapperReader:
         return [part for tensor in tensors for (part,) in [self.parts(tensor)]]
 
     def parts(self, tensor: Tensor) -> list[Tensor]:
-        """The tensors inside one that has no memory of its own."""
+        """The tensors inside a tensor that has no memory of its own."""
         if type(tensor) is not self._tensor and type(tensor) is not self._parameter:
             return [part for part in self._attributes.read(tensor).values() if issubclass(type(part), self._tensor)]
         if self._functorch is not None and self._functorch.is_functorch_wrapped_tensor(tensor):
@@ -59,7 +59,7 @@ class WrapperReader:
         return self._sparse_parts(tensor)
 
     def _are_tensors(self, values: list[Any]) -> set[bool]:
-        """Whether some of these values are tensors, and whether some are not."""
+        """{True} if all values are tensors, {False} if none is, both if some are; an empty set for no values."""
         classes = list(map(type, values))
         return {issubclass(cls, self._tensor) for cls in dict(zip(map(id, classes), classes)).values()}
 
