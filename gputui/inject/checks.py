@@ -100,7 +100,7 @@ def _not_alive(facts: Facts) -> Refused:
 
 
 def _remote_debugging_is_off(facts: Facts) -> Refused:
-    """The pending call would be a way round what the program's owner has switched off."""
+    """Not even a pending call is tried: it would get round what the program's owner has switched off."""
     where = "its Python was built without it (--without-remote-debug)"
     if "PYTHON_DISABLE_REMOTE_DEBUG" in facts.environment:
         where = "PYTHON_DISABLE_REMOTE_DEBUG is set"

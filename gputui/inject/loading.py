@@ -1,4 +1,4 @@
-"""Loading the probe into a process, and what becomes of it until its socket is there."""
+"""Loads the probe into a process, and tells how far it is until it has been loaded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gputui.inject.ways.data_region import CODE, NAME, NAME_AT, REPORT_AT, REPOR
 from gputui.inject.ways.pending_call import Queued
 
 _TIMER_SIGNALS = (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, *range(signal.SIGRTMIN, signal.SIGRTMAX + 1))
-"""Those that timers send: again and again, where other signals come once in a while."""
+"""The signals that timers send, and so again and again; others come once in a while."""
 
 
 class Phase(Enum):
@@ -35,7 +35,7 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """`trouble` is why it failed."""
+    """`trouble` is why the probe could not start, else ""."""
 
     phase: Phase
     trouble: str = ""
@@ -118,7 +118,7 @@ def load(target: Target, *, is_in_lock: bool = False, is_asleep: bool = False) -
     """Put the probe into a process that was checked; raises Refused.
 
     `is_in_lock`, `is_asleep`: its main thread waits for a lock of Python's, or in another system call, and does not
-    come back soon, so a thread is started beside it, in any Python.
+    come back soon, so the plan starts a thread that loads the probe, in Python 3.14 as well.
     """
     pid = target.facts.pid
     try:
@@ -135,7 +135,7 @@ def load(target: Target, *, is_in_lock: bool = False, is_asleep: bool = False) -
 
 
 def _by_protocol(target: Target) -> Loading:
-    """By Python's own protocol, or by the pending call where signals may keep arriving and a stop is possible.
+    """Load by Python's own protocol, or by a pending call where timers may send signals and a stop is possible.
 
     Python drops the script if a signal handler raises an exception in it.
     """
@@ -148,7 +148,7 @@ def _by_protocol(target: Target) -> Loading:
 
 
 def refused(pid: int, error: HelperError | OSError) -> Refused:
-    """The rule behind the error of a step, or the error itself."""
+    """The refusal for an error: by the rule that explains the step's error or, without one, with the error's text."""
     if not process_facts.is_running(pid):
         return Refused("ended", f"Process {pid} has ended before the probe was in it.")
     step = ""

@@ -18,7 +18,7 @@ AS_ROOT = "sudo gputui attach {pid}"
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """`applies` says whether it helps here."""
+    """`applies` says whether the remedy helps here."""
 
     text: str
     applies: Callable[[Facts], bool] = lambda _facts: True
@@ -26,7 +26,7 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`file` is where the system says so, "" where no file does."""
+    """`file` is the file in which the system says so, "" if no file does."""
 
     name: str
     applies: Callable[[Facts], bool]
@@ -125,7 +125,7 @@ BEFORE = (
         "/proc/{pid}/status (x86_Thread_features)",
     ),
 )
-"""What /proc tells of any process, whether or not it may be touched."""
+"""Rules on what /proc tells of any process, whether or not gputui may read its memory."""
 
 WITHOUT_ACCESS = (
     Rule(
@@ -210,7 +210,7 @@ WITHOUT_ACCESS = (
 """Why the memory of a process may not be opened. The last one always applies."""
 
 BEFORE_A_STOP = (_TRACED,)
-"""What forbids only the ways that stop the main thread; Python's own protocol needs no stop."""
+"""Rules for the ways that stop the main thread; Python's own protocol needs no stop."""
 
 _NOT_SEIZED = (
     _TRACED,

@@ -1,7 +1,7 @@
 """The helper processes: one stops the program's main thread for a moment, one keeps the files of a script.
 
-They are processes of their own, so that nothing that happens to gputui happens to them: a session of their own, no
-signal that a terminal sends, and a limit on each wait and on all of their work: one that hangs ends itself.
+They are processes of their own, so that what ends gputui does not end them. Each has a session of its own, ignores the
+signals that a terminal sends, and limits each wait and all of its work: one that hangs ends itself.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _START = (
 
 
 class HelperError(Exception):
-    """The helper could not queue the call; `number` is the errno of the call that failed, 0 where none did."""
+    """The helper could not load the probe; `number` is the errno of the system call that failed, 0 if none did."""
 
     def __init__(self, step: str, words: str, number: int = 0) -> None:
         super().__init__(words)
@@ -77,12 +77,12 @@ class ScriptHelper:
         self._read_states(LIMIT_S + (by_gdb.LONGEST_S if gdb else 0.0))
 
     def state(self) -> dict[str, Any]:
-        """The newest: "outcome" is "" until the program has loaded the probe; "is_waiting" for its main thread."""
+        """The newest: "outcome" ("loaded", a failure, "" before), "is_waiting" (for the main thread), "stopped_s"."""
         self._read_states(0.0)
         return self._state
 
     def close(self) -> None:
-        """Have it withdraw what has not run yet, and end."""
+        """Have the helper withdraw what has not run yet, and end."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         try:
@@ -91,7 +91,7 @@ class ScriptHelper:
             self._process.kill()
 
     def _read_states(self, limit_s: float) -> None:
-        """Take what it has written, after waiting for the first of it; raises HelperError."""
+        """Take the states that it has written, waiting `limit_s` for the first; raises HelperError if there is none."""
         while select.select([self._output], [], [], limit_s)[0]:
             data = os.read(self._output, 65536)
             *lines, self._unread = (self._unread + data).split(b"\n")

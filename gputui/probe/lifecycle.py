@@ -1,4 +1,4 @@
-"""Start, stop, fork and exit of the probe, of which a process has one at most, and the marks that the program sets."""
+"""Starts and stops the process's one probe, pauses it for forks, ends it at exit, and keeps the program's marks."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ MAX_LABEL = 200
 
 
 _running: Running | None = None
-_ended: Running | None = None  # the one before, whose thread may still close its sockets or be about to end
+_ended: Running | None = None  # the last one given up: its thread may still be closing its sockets
 _is_forked = False
 _is_hooked = False
 _fork_lock = RLock()
-"""Threads that fork at the same time pause the probe, and start it again, one after the other."""
+"""Taken in the hooks before and after a fork: several threads may fork at the same time."""
 _forking: set[int] = set()
 """The threads that are between the hooks before and after a fork."""
 _reason = "not started"
@@ -43,7 +43,7 @@ def start() -> None:
 
 
 def _enter(step: Callable[..., object], *arguments: object) -> None:
-    """Take a step; the probe is off where it fails."""
+    """Call `step` at the boundary `LIFE`; if an exception of the probe's own ends it, the probe is off."""
     failures = LIFE.failures
     LIFE.enter(step, *arguments)
     if LIFE.failures > failures:
@@ -84,7 +84,7 @@ def stop() -> None:
 
 
 def _exit() -> None:
-    """At the end of the interpreter, which has stored an uncaught exception by then."""
+    """At exit: the interpreter has stored an uncaught exception in `sys.last_value` by then."""
     error = None if hasattr(sys, "ps1") else getattr(sys, "last_value", None)  # at a prompt it may be an old one
     _stop("" if error is None else words_of(error))
 
@@ -94,7 +94,7 @@ def _stop(error: str | None) -> None:
     _is_forked = False
     if _running is not None:
         if _running.pause() and _running.server is not None:
-            _running.server.say_last(error)  # after an out-of-memory error, no other counters would follow
+            _running.server.say_last(error)  # sends counters, too: after an out-of-memory error, no others would follow
         _give_up("stopped")
 
 
@@ -127,7 +127,7 @@ def _give_up(reason: str) -> None:
     if given_up is None:
         return
     try:
-        given_up.is_ending = True  # the next probe's file has the same path, so it must not be there yet
+        given_up.is_ending = True  # so `_start` waits: the next probe's socket file has the same path
         if given_up.pid == os.getpid():  # after a fork that ran no hooks, the file is the parent's
             sockets.remove(given_up.listener.path)
     finally:
@@ -136,7 +136,7 @@ def _give_up(reason: str) -> None:
 
 
 def _end_by_itself(running: Running, reason: str) -> None:
-    """The thread of a probe ends. If `stop` did not wait for it, another probe may run by now."""
+    """Called in a probe's thread as it ends. If `stop` did not wait for that thread, another probe may run by now."""
     if _running is running:
         if running.is_ending and running.server is not None:
             running.server.say_last(None)
@@ -160,7 +160,7 @@ def _arm_black_box() -> None:
 
 
 def before_fork() -> None:
-    """Pause the probe, which goes on after the last fork under way; harmless if it is paused already."""
+    """Pause the probe until the last fork under way is over; harmless if it is paused already."""
     _enter(_pause)
 
 
@@ -170,7 +170,7 @@ def _pause() -> None:
         _forking.add(get_ident())
         ended, _ended = _ended, None
         if ended is not None:
-            ended.pause()  # otherwise the child would get a copy of a socket that its viewer waits to see closed
+            ended.pause()  # otherwise the child would inherit a socket whose viewer waits for it to be closed
         running = _running
         if running is not None:
             running.pause()
@@ -202,7 +202,7 @@ def _close_in_child() -> None:
 
 def _close() -> None:
     global _running, _is_forked, _reason, _fork_lock  # noqa: PLW0603
-    _fork_lock = RLock()  # another thread of the parent may have had it
+    _fork_lock = RLock()  # another thread of the parent may have held it at the fork
     note_main_thread()
     for part in PARTS:
         part.reset()

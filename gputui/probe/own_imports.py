@@ -1,9 +1,9 @@
-"""Imports and builtins of the probe's modules: Python's own, whatever the program has by these names.
+"""Gives the probe's modules Python's own imports and builtins, whatever the program has put under these names.
 
-A file `typing.py` beside the script, on PYTHONPATH or in `sys.modules` is the program's: the probe neither runs nor
-changes it. Where the program could find a file of its own by any name of the standard library, modules that it has not
-imported are loaded once more for the probe, as `gputui.probe.standard.<name>`. Elsewhere both share them. Functions of
-`builtins` that the program has replaced are not called either.
+A program may have a file `typing.py` of its own beside its script, on PYTHONPATH or in `sys.modules`: the probe neither
+runs nor changes it. Where files or import hooks of the program could hide any module of the standard library, the probe
+loads copies, as `gputui.probe.standard.<name>`, of the modules that the program has not imported from there. All others
+are shared with the program. Functions of `builtins` that the program has replaced are not called either.
 
 This text also runs in a program before anything can be imported there, `__future__` included: see `bootstrap`.
 """
@@ -23,24 +23,24 @@ _FUNCTIONS = (
     *("format", "getattr", "globals", "hasattr", "hash", "hex", "id", "isinstance", "issubclass", "iter", "len"),
     *("locals", "max", "min", "next", "ord", "pow", "repr", "round", "setattr", "sorted", "sum", "vars"),
 )
-"""The standard library, which the probe shares with the program, calls these; few programs replace one."""
+"""The standard library, which the probe shares with the program, calls these: if one is replaced, the probe is off."""
 _OFTEN_REPLACED = ("breakpoint", "input", "open", "print")
 _IS_MADE_BY_PYTHON_CODE = 1 << 9
-"""The flag of classes on the heap."""
+"""`Py_TPFLAGS_HEAPTYPE`, a flag that the static classes of `builtins` do not have."""
 _Function: "Any" = gc.collect.__class__
 
 
 def _replaced(names: "Sequence[str]") -> "list[str]":
-    """Those that are not Python's own. No builtin is called here, as it may be the program's."""
+    """The names whose value in `builtins` is no function of Python's own. Calls no builtin: it may be the program's."""
     return [name for name in names if builtins.__dict__.get(name).__class__ is not _Function]
 
 
 def _original_builtins() -> "dict[str, Any]":
-    """What Python has made them; calls none either."""
+    """The builtins as Python has made them, by name. Calls no builtin either."""
     values = {**builtins.__dict__}
     if _replaced((*_FUNCTIONS, *_OFTEN_REPLACED)):
         values["open"] = sys.modules["_io"].open
-        found: list[Any] = gc.get_referrers(builtins)  # the interpreter keeps them
+        found: list[Any] = gc.get_referrers(builtins)  # as the interpreter keeps the original functions
         made = [value for value in found if value.__class__ is _Function and value.__self__ is builtins]
         values.update({value.__name__: value for value in made})
     classes: list[Any] = [_Function.__mro__[-1]]
@@ -52,11 +52,11 @@ def _original_builtins() -> "dict[str, Any]":
 
 
 _not_pythons = _replaced(_FUNCTIONS)
-__builtins__ = _original_builtins()  # type: ignore[assignment]  # those of all functions that follow
+__builtins__ = _original_builtins()  # type: ignore[assignment]  # of all functions defined below
 
 OWN = "gputui"
 COPIES = "gputui.probe.standard."
-"""What the names of modules that were loaded once more begin with in `sys.modules`."""
+"""The prefix that the probe's copies of standard modules have in `sys.modules`."""
 _EXTENSIONS = "lib-dynload"
 _SITE = ("site-packages", "dist-packages")
 _Module = type(sys)
@@ -67,9 +67,9 @@ _dictionary_of: "Any" = vars(_Module)["__dict__"].__get__
 
 
 def _standard_folders() -> "tuple[str, ...]":
-    """The folders of the standard library: its own and that of its modules of C."""
+    """The folders of the standard library: of its Python files, and of its extension modules."""
     folder = getattr(sys, "_stdlib_dir", None)
-    if folder is None:  # before Python 3.11, which imports `os` before any file of the program's, unless called with -S
+    if folder is None:  # Python 3.10 and older import `os` before any file of the program's, unless called with -S
         folder = _machinery._gcd_import("os").__file__.rpartition("/")[0]
     platform = f"{sys.exec_prefix}/lib/python{sys.version_info[0]}.{sys.version_info[1]}/{_EXTENSIONS}"
     base = f"{sys.base_exec_prefix}/lib/python{sys.version_info[0]}.{sys.version_info[1]}/{_EXTENSIONS}"
@@ -77,14 +77,14 @@ def _standard_folders() -> "tuple[str, ...]":
 
 
 class Importer:
-    """Imports for the modules that it loads, whose `builtins` have its `statement` as `__import__`."""
+    """Imports modules for the probe. Those that it loads get `builtins` in which `__import__` is `statement`."""
 
     def __init__(self) -> None:
         self._folders = _standard_folders()
         self._seen_path: list[str] = []
-        """`sys.path` when `_hidden` was found."""
+        """`sys.path` when `_hidden` was computed."""
         self._hidden: frozenset[str] = frozenset()
-        """The names of the standard library by which the program finds files of its own."""
+        """The names of standard modules that a folder before the standard library in `sys.path` has, too."""
         self.builtins: dict[str, Any] = {**_original_builtins(), "__import__": self.statement}
 
     def statement(
@@ -135,7 +135,7 @@ class Importer:
                 raise
 
     def _own(self, name: str) -> "ModuleType":
-        """A module by the name that it has in `sys.modules`, which this loads with its own builtins."""
+        """A module of gputui or a copy, by its name in `sys.modules`; loads it with `self.builtins` if need be."""
         module = sys.modules.get(name)
         if module is not None and not getattr(module.__spec__, "_initializing", False):
             return module
@@ -161,10 +161,10 @@ class Importer:
         typing = sys.modules.get("typing")
         is_typing = name == f"{COPIES}typing" and sys.version_info >= (3, 12)
         try:
-            if is_typing:  # it makes generic classes, for which functions of C look up `typing` there
+            if is_typing:  # for the generic classes in it, functions of C look up `typing` there
                 sys.modules["typing"] = module
             _execute(spec, module)
-        except BaseException:  # whatever ends it: half a module may not stay, and the next import tries again
+        except BaseException:  # whatever it is: half a module may not stay, and the next import tries again
             sys.modules.pop(name, None)
             raise
         finally:
@@ -179,7 +179,7 @@ class Importer:
         if parent is None:
             return _path_finder.find_spec(name, self._folders) if name.startswith(COPIES) else None
         loader: Any = getattr(parent.__spec__, "loader", None)
-        if type(loader).__name__ == "GputuiImporter":  # of a probe that was put in
+        if type(loader).__name__ == "GputuiImporter":  # the probe was put into a running program
             return loader.find_spec(name)
         folders = list(parent.__path__)
         found = _path_finder.find_spec(name, folders)
@@ -190,7 +190,7 @@ class Importer:
         return found
 
     def _is_standard(self, module: "object", name: str) -> bool:
-        """Whether a module that was imported is Python's own, or of no name in the standard library."""
+        """Whether an imported module is Python's own, or has a name that no module of the standard library has."""
         if not issubclass(type(module), _Module):
             return False
         variables = _dictionary_of(module)
@@ -211,9 +211,9 @@ class Importer:
         return top in names if names is not None else _path_finder.find_spec(top, self._folders) is not None
 
     def _must_be_copied(self, top: str) -> bool:
-        """Whether a module that the program has not imported, or one that it imports, may not be the library's.
+        """Whether an ordinary import of a standard module could find a file of the program's for it or what it imports.
 
-        One of C imports none, and is loaded a second time only where the program has a file by its name.
+        An extension module imports no others: unless a hook could find it, it is copied only if its own name is hidden.
         """
         if self._seen_path != sys.path:
             self._seen_path = list(sys.path)
@@ -248,8 +248,8 @@ class Importer:
 
 
 def _execute(spec: "Any", module: "ModuleType") -> None:  # noqa: ANN401
-    """Run a module; the code of the probe's own is of no file, so that no tracer takes it for the program's."""
-    is_own = not spec.name.startswith(COPIES) and hasattr(spec.loader, "get_code")  # else copied, or from memory
+    """Run a module. The code of gputui's own modules gets no file, so that no tracer takes it for the program's."""
+    is_own = not spec.name.startswith(COPIES) and hasattr(spec.loader, "get_code")  # else a copy, or from memory
     code = spec.loader.get_code(spec.name) if is_own else None
     if code is None:
         spec.loader.exec_module(module)
@@ -259,15 +259,15 @@ def _execute(spec: "Any", module: "ModuleType") -> None:  # noqa: ANN401
 
 
 def _hide(code: "CodeType", name: str, *, is_package: bool = False) -> None:
-    """Give code, and what is defined in it, the name that it has in a probe that was put in.
+    """Name the file of this code, and of all code in it, `<gputui/probe/running.py>`, as in a probe that was put in.
 
-    coverage and others list what runs by its file, and leave out what has none.
+    coverage and others list code by its file, and leave out code that has none.
     """
     sys.modules["_imp"]._fix_co_filename(code, f"<{name.replace('.', '/')}{'/__init__' if is_package else ''}.py>")
 
 
 def builtins_refusal() -> str:
-    """Why the probe could not work here: it and the standard library would call the program; "" if it can."""
+    """Why the probe cannot work here: the standard library would call functions of the program; "" if it can."""
     return f"the program has replaced Python's own {', '.join(_not_pythons)}" if _not_pythons else ""
 
 
@@ -281,7 +281,7 @@ def _forget_content(folder: str) -> None:
 
 
 def _absolute(name: str, variables: "Mapping[str, Any]", level: int) -> str:
-    """The name that a relative import means."""
+    """The absolute name that a relative import means; in a copy, that of the standard module."""
     package = variables.get("__package__") or variables["__name__"]
     for _ in range(level - 1):
         package = package.rpartition(".")[0]

@@ -30,13 +30,13 @@ _BACK_OFF_MS = 1000
 
 
 class _LeftAlone(Exception):  # noqa: N818 - not an error
-    """Nobody has been attached for as long as this probe stays."""
+    """Nobody has been attached for `Running._linger_s` seconds."""
 
 
 class Running:
     """A probe that runs: its socket, the thread that serves it, and everything that ends with it.
 
-    `marks` are (number, time, label), `mark` adds one; `end` is called in the thread when the probe ends by itself.
+    `marks` are (number, time, label), `mark` adds one. The probe's thread calls `end` when the probe ends by itself.
     """
 
     def __init__(
@@ -54,9 +54,9 @@ class Running:
         self.server: Server | None = None
         self._linger_s: float | None = None
         self._leave_at: float | None = None
-        self.is_ending = False  # until its file is gone: a viewer, or the program, may ask for a new probe meanwhile
+        self.is_ending = False  # True once it is to end: `lifecycle` starts a new probe only after that
         self.is_paused = False
-        self._newest_stop = self._own_stop = probe_thread.Stop()  # of the newest thread, and of the one that serves
+        self._newest_stop = self._own_stop = probe_thread.Stop()  # of the newest thread, and of that which serves now
         self._thread_id: int | None = None
         self._thread_ident: int | None = None
         self._finished = allocate_lock()
@@ -119,7 +119,7 @@ class Running:
             self._thread_id, self._thread_ident = get_native_id(), get_ident()
             probe_thread.leave_signals_to_the_program()
             self._own_stop = stop
-            self._serve_round(stop)  # even if asked to stop: a program may fork again before a new thread runs
+            self._serve_round(stop)  # even if asked to stop, for a program that forks all the time
             while not stop.is_asked:
                 self._serve_round(stop)
             if self.is_ending:
@@ -135,7 +135,7 @@ class Running:
             self._finished.release()
 
     def _serve_round(self, stop: probe_thread.Stop) -> None:
-        """The first error of its kind ends the connections of viewers, the second one ends this thread, too."""
+        """Serve. The first error of a kind disconnects all viewers, the second of that kind also ends this thread."""
         try:
             self._serve_once(stop)
         except (_LeftAlone, NotOursError):
@@ -173,7 +173,7 @@ class Running:
         self._on_end(self, reason)
 
     def _end(self) -> str:
-        """End this thread and with it the probe; returns why it goes on, "" if it does not."""
+        """Have this thread, and with it the probe, end; returns why it does not, "" if it does."""
         if self._linger_s is None:
             return "The program was started with its probe, which ends with the program."
         self.is_ending = self._own_stop.is_asked = True
@@ -193,7 +193,7 @@ class Running:
         return has_connected
 
     def _left_ms(self) -> float | None:
-        """How long to wait for a viewer. Without a time limit, unless the probe was put in: no thread wakes up idly."""
+        """Milliseconds to wait for a viewer. No limit (None), and so no idle waking, unless the probe was put in."""
         return None if self._leave_at is None else max(0.0, self._leave_at - monotonic()) * 1000
 
     def _back_off(self) -> None:

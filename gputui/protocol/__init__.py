@@ -1,1 +1,1 @@
-"""What the probe and its viewers share: the format of frames and the paths of sockets. See `gputui/probe/README.md`."""
+"""What the probe and its viewers share: frames, fields of messages, paths of sockets. See `gputui/probe/README.md`."""

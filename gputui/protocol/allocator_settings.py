@@ -4,7 +4,7 @@ from __future__ import annotations
 
 LARGE_PAGE_BYTES = 20 * 1024**2
 WITH_OLDER_FIRST = "max_cached_size"
-"""A setting that a snapshot names where, of free blocks of one size, the one in the oldest segment is taken (2.15)."""
+"""Named in snapshots of PyTorch 2.15 and newer, which takes, of free blocks of one size, that in the oldest segment."""
 
 
 def parse_settings(text: str) -> dict[str, str]:
@@ -20,6 +20,6 @@ def parse_settings(text: str) -> dict[str, str]:
 
 
 def large_page_bytes(values: dict[str, str]) -> int:
-    """The page of expandable large pools, which `large_segment_size_mb` changes."""
+    """The page size of expandable segments of large blocks, which `large_segment_size_mb` changes."""
     megabytes = values.get("large_segment_size_mb", "")
     return int(megabytes) * 1024**2 if megabytes.isdecimal() and len(megabytes) < 9 else LARGE_PAGE_BYTES

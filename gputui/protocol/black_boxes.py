@@ -1,7 +1,7 @@
 """The files of black boxes: where they are, what they are named, and how they begin. Standard library only.
 
-A black box is a line with its version, then the frames of a probe's messages (`greeting`, `statistics`, `failure`,
-`look`) as one zlib stream. Where the error has ended the program, a second stream follows, with the frame of `ended`.
+A black box is a line with its version, then a zlib stream of frames with a probe's messages: `greeting`, `statistics`,
+`failure`, `look` and maybe `traces`. If the error has ended the program or a thread, a second stream has `ended`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The libraries that decide whether an advice about memory holds, by the names of their modules."""
+"""The libraries that decide whether some advice about memory holds, by the names of their modules."""
 
 from __future__ import annotations
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import NamedTuple, Tuple, Union
 
 Owner = Tuple[str, ...]
-"""The fields of `OwnerName` there, as far as they are said: (path, place, kind, of, part, exception, holder)."""
+"""The fields of `OwnerName` there, without empty ones at the end: (path, place, kind, of, part, exception, holder)."""
 PLACE, KIND, PART, HOLDER = 1, 2, 4, 6
 
 # The values of `OwnerKind` there.
 STATE, PARAM_GROUP, ARGUMENT, RESULT = "state", "param_group", "argument", "result"
 COPY, UNNAMED, CYCLE, WORDS = "copy", "unnamed", "cycle", "words"
 BELOW = "[...]"
-"""Stands in a path for the way from one object to others of its class below it, as in `last[...].hidden`."""
+"""Stands in a path for the steps from one object to others of its class below it, as in `last[...].hidden`."""
 # The keys of `EXCEPTIONS` there.
 HELD, OF_CELL, LAST, LOST, HANDLED = "held", "of_cell", "last", "lost", "handled"
 
 
 class InException(NamedTuple):
-    """Where a local variable is that an exception keeps: its place, which exception, and its variable or cell."""
+    """Where a local variable is that an exception keeps: `exception` is a key of `EXCEPTIONS`, `holder` as there."""
 
     place: str
     exception: str
@@ -35,7 +35,7 @@ def place_of(where: Where) -> str:
 
 
 def placed(owner: Owner, where: Where) -> Owner:
-    """This owner, if what it is called after is a variable there."""
+    """This owner, whose path begins with a variable that is at `where`."""
     if not where:
         return owner
     path, *rest = owner
@@ -46,14 +46,14 @@ def placed(owner: Owner, where: Where) -> Owner:
 
 
 def owner_of(name: str, where: Where) -> Owner:
-    """The owner that is a variable, or what one leads to."""
+    """The owner named `name`: a variable that is at `where`, or what it leads to."""
     if not where:
         return (name,)
     return (name, where) if isinstance(where, str) else placed((name,), where)
 
 
 def gradient_of(owner: Owner) -> Owner:
-    """The owner of the gradient of what this one has."""
+    """The owner of the gradient of this owner's tensor."""
     if len(owner) <= KIND or not owner[KIND]:
         return (f"{owner[0]}.grad", *owner[1:])
     path, place, kind, of, part, *exception = [*owner, "", ""][: max(PART + 1, len(owner))]
@@ -61,5 +61,5 @@ def gradient_of(owner: Owner) -> Owner:
 
 
 def field(owner: Owner, number: int) -> str:
-    """One of the facts, "" if it is not said."""
+    """One of the owner's fields, "" if it is not there."""
     return owner[number] if number < len(owner) else ""

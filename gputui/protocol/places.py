@@ -13,7 +13,7 @@ MAX_SOCKET_PATH_BYTES = 107
 def folder_of(uid: int, runtime_dir: str | None) -> str:
     """The folder of a user's sockets: in `$XDG_RUNTIME_DIR` if that is set and short enough, otherwise in /tmp.
 
-    Where no file can be made there, as in a container that may not write, it is `folder_in_memory`.
+    If no file can be made in either, as in a container that may not write, the probe takes `folder_in_memory`.
     """
     in_runtime_dir = f"{runtime_dir}/gputui"
     longest_name = len("/.4194304-18446744073709551615.sock")
@@ -46,7 +46,7 @@ def fault_of_folder(folder: str, uid: int, shown_as: str | None = None) -> str |
 
 
 def fault_of(status: os.stat_result, uid: int, name: str) -> str | None:
-    """The same of what a folder's status says; the sentence calls it `name`."""
+    """The same from the status of a folder, which the sentence calls `name`."""
     if not stat.S_ISDIR(status.st_mode):
         return f"{name} is not a folder"
     if status.st_uid != uid:
@@ -94,7 +94,7 @@ def is_dead(path: str) -> bool:
 
 
 def is_unheard(path: str, name: str) -> bool:
-    """The same of what is known to be a socket, which was bound under a name."""
+    """The same for a file that is known to be a socket, and was bound under `name`."""
     attempt = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
         attempt.setblocking(False)

@@ -1,7 +1,7 @@
-"""What `gputui relay` and the viewer that ssh has started it for say to each other, in frames before the probe's own.
+"""The messages between `gputui relay` and the viewer that has started it by ssh, in frames before the probe's own.
 
-Each message has the type `RELAY` and a `state`; after `READY`, the relay passes on what comes from the probe,
-unchanged, and adds one message if the connection to the probe ends without the probe's last word.
+Each message of the relay has the type `RELAY` and a `state`; after `READY`, the relay passes on what comes from the
+probe, unchanged, and adds `GONE` if the connection to the probe ends without the probe's last message.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NOTE = "note"
 FAILED = "failed"
 """The last message: `cause` and `remedy` say why the process cannot be attached to."""
 GONE = "gone"
-"""How the process ended, as `kind` and `detail` of `model.attached.target.Disconnect`."""
+"""`kind` and `detail` say how the process ended, as in `model.attached.target.Disconnect`."""
 
 YES, NO, NEVER = ANSWERS = ("yes", "no", "never")
 """Whether the probe may be put in; "never" is remembered on the machine of the process."""

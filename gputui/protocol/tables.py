@@ -20,7 +20,7 @@ class TableError(Exception):
 
 
 def without_tables(message: dict[str, Any]) -> dict[str, Any]:
-    """Turn the tables of a message into lists again; raises TableError. What is no table stays, to be checked later."""
+    """Turn the tables of a message into lists again; raises TableError. Other values stay, and are checked later."""
     inventory, layout = message.get("inventory"), message.get("map")
     if isinstance(inventory, dict):
         inventory["storages"] = items_of(inventory.get("storages"))

@@ -1,4 +1,4 @@
-"""The events of PyTorch's allocator, by their place in a list of names, and which frames are those of C++."""
+"""The names of the events of PyTorch's allocator, and which frames are those of C and C++."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ACTIONS = (
     "snapshot",
     "oom",
 )
-"""PyTorch's names of events (`TraceEntry::Action`), in the order of their numbers in `gputui.model.attached.trace`."""
+"""PyTorch's names of events (`TraceEntry::Action`), each at its number in `gputui.model.attached.trace`."""
 
 NOT_PYTHON = re.compile(
     r"(\?\?|(.*/)?python[\d.]*|.*\.(c|cc|cpp|cxx|cu|cuh|h|hpp|hxx|inc|o|a|S|so[.\d]*))(:\d+)?|", re.ASCII

@@ -1,4 +1,4 @@
-"""Folders below the root of another process, whose user may have put anything there: links, pipes, files of others.
+"""Opens folders below the root of another process, whose user may have put links, pipes or files of others there.
 
 A path is followed in that root alone, step by step: no link and no `..` leads out of it, on any kernel. (`openat2` with
 RESOLVE_IN_ROOT does the same, but is missing before Linux 5.6 and in many sandboxes.) A folder is held open, so that
@@ -23,9 +23,9 @@ _PATH_ONLY = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class ForeignFolder:
-    """What a process finds at a path, held open; `path` is its own name for it. Raises OSError as the kernel does.
+    """What a process finds at `path`, its own name for it, held open. Raises OSError as the kernel does.
 
-    If its last part is a link, `status` says so, unless it `is_link_followed`.
+    If the last part of the path is a link, `status` is that of the link, unless `is_link_followed`.
     """
 
     def __init__(self, root: str, path: str, *, is_link_followed: bool = False) -> None:
@@ -40,13 +40,13 @@ class ForeignFolder:
         self.close()
 
     def close(self) -> None:
-        """Let it go."""
+        """Close the folder's descriptor; harmless if it is closed."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
     def names(self) -> list[str]:
-        """What lies in it, at most `_NAMES_AT_MOST`."""
+        """The names in the folder, at most `_NAMES_AT_MOST`."""
         listed = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._descriptor)
         try:
             with os.scandir(listed) as entries:
@@ -56,7 +56,7 @@ class ForeignFolder:
 
     @contextmanager
     def socket(self, name: str) -> Iterator[str]:
-        """A path to connect to a socket of the folder's owner in it; FileNotFoundError if there is none."""
+        """A path by which to connect to a socket of the owner in the folder; FileNotFoundError if there is none."""
         descriptor = os.open(name, _PATH_ONLY, dir_fd=self._descriptor)
         try:
             status = os.fstat(descriptor)
@@ -67,7 +67,7 @@ class ForeignFolder:
             os.close(descriptor)
 
     def opened(self, name: str) -> int:
-        """A descriptor to read a regular file in it; FileNotFoundError if there is none."""
+        """A descriptor to read a regular file in the folder; FileNotFoundError if there is none."""
         descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._descriptor)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
@@ -75,12 +75,12 @@ class ForeignFolder:
         return descriptor
 
     def create(self, name: str) -> int:
-        """A descriptor of a new file in it, for its user alone."""
+        """A descriptor of a new file in the folder, for its user alone."""
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         return os.open(name, flags, 0o600, dir_fd=self._descriptor)
 
     def remove(self, name: str) -> None:
-        """Remove a file from it."""
+        """Remove a file from the folder."""
         os.unlink(name, dir_fd=self._descriptor)
 
 
@@ -103,7 +103,7 @@ def has_same_files(pid: int) -> bool:
 
 
 def _identity(root: str) -> tuple[bytes, int]:
-    """The mount and the file that a root is: a bind mount elsewhere is the same file."""
+    """The mount and the inode of a root: a bind mount of it elsewhere has the same inode."""
     descriptor = os.open(root, os.O_PATH | os.O_CLOEXEC)
     try:
         with open(f"/proc/self/fdinfo/{descriptor}", "rb") as file:

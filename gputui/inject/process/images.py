@@ -25,7 +25,7 @@ _MAX_STRING_BYTES = 64 << 20
 _MAX_DYNAMIC_BYTES = 1 << 16
 _MAX_SEGMENTS = 128
 _MAX_READ_BYTES = 64 << 20
-"""More than any table has that is looked for: a program can put any number into its own memory."""
+"""More than any table that is read has: a program can put any number into its own memory."""
 _MAX_MAPS_BYTES = 64 << 20
 """For 65,530 mappings, the usual limit, with paths of a kilobyte; the kernel itself allows paths of four."""
 _END_OF_ADDRESSES = 1 << 63
@@ -47,7 +47,7 @@ class Mapping:
 
 
 def mappings(pid: int) -> list[Mapping]:
-    """What a process has mapped, without the last of it if that is more than it can usually map; raises OSError."""
+    """What a process has mapped, as far as the first `_MAX_MAPS_BYTES` of its list say; raises OSError."""
     with open(f"/proc/{pid}/maps", "rb") as file:
         data = file.read(_MAX_MAPS_BYTES)
     return list(_parse(data[: data.rfind(b"\n") + 1]))
@@ -149,7 +149,7 @@ class Image:
     def unused_code(self, size: int, start_of_own: bytes) -> int | None:
         """An address for `size` bytes after the end of the file's own code, in the rest of its last page.
 
-        It holds zeros there, or something of ours from a time before.
+        That memory holds zeros, or what an earlier attach of gputui has left.
         """
         size = -(-size // 8) * 8
         for kind, flags, _, address, _, _, memory_bytes, _ in self._segments:
@@ -194,7 +194,7 @@ class Image:
         return self._end_of_chain(buckets_at + 4 * buckets - 4 * first, last)
 
     def _end_of_chain(self, chain_at: int, index: int) -> int:
-        """The index after the chain's last word from this one on: the lowest bit marks it."""
+        """The index after the chain's last word, from `index` on: its lowest bit is set."""
         while index < _MAX_SYMBOLS:
             address = chain_at + 4 * index
             words = self._read(address, _PAGE_BYTES - address % _PAGE_BYTES)  # the next page may not be mapped

@@ -22,12 +22,12 @@ _MOST_CANDIDATES, _MOST_FILES = 8, 1000
 _INITIALIZED = {(3, 8): 12, (3, 9): 12, (3, 10): 12, (3, 11): 16, (3, 12): 16, (3, 13): 600}
 """Where `_PyRuntime` has the word that `Py_IsInitialized` returns."""
 _FINISHING = {(3, 8): 600}
-"""Where it has the one that says that the queue of pending calls is closed, and that a new one prints an error."""
+"""Where it has the word that is 0 until the queue of pending calls is closed; a call after that prints an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """`version` is (3, 11); `runtime` the address of `_PyRuntime`; `functions` have addresses by name."""
+    """`version` is (3, 11), say; `runtime` the address of `_PyRuntime`; `functions` are addresses by name."""
 
     version: tuple[int, int]
     is_free_threaded: bool
@@ -37,7 +37,7 @@ class Interpreter:
 
     @property
     def lives(self) -> dict[int, int]:
-        """Words of 32 bits, by address, that have these values while the interpreter is neither starting nor ending."""
+        """The values that 32-bit words at these addresses have while the interpreter is neither starting nor ending."""
         known = ((_INITIALIZED, 1), (_FINISHING, 0))
         return {self.runtime + at[self.version]: value for at, value in known if self.version in at}
 
@@ -45,7 +45,7 @@ class Interpreter:
 def candidates(mapped: list[Mapping], executable: str) -> list[str]:
     """The paths of the mapped files that can hold CPython: its library first, then the program itself.
 
-    The executable is the dynamic loader where that was started with the program as its argument.
+    `executable` may be the dynamic loader, started with the program as its argument.
     """
     paths = dict.fromkeys(mapping.path for mapping in mapped)
     libraries = [path for path in paths if _LIBRARY.match(os.path.basename(path))]
@@ -80,7 +80,7 @@ def c_library(mapped: list[Mapping], memory: Memory) -> Image | None:
 
 
 def images(mapped: list[Mapping], paths: Iterable[str], memory: Memory) -> Iterator[Image]:
-    """Those of the mapped files that are ELF files."""
+    """The images of the files at `paths`, at most `_MOST_FILES`, that are mapped and are ELF files."""
     bases: dict[str, int] = {}
     for mapping in mapped:
         if not mapping.offset:

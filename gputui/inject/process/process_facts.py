@@ -1,4 +1,4 @@
-"""What /proc says about a process and about this one, read without touching it; all that refusals are decided from."""
+"""What /proc says about another process and about this one: all by which refusals are decided."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MAX_DESCENDANTS = 500
 _MOST_ANCESTORS = 16
 ENGINE_TITLES = ("VLLM::EngineCore", "VLLM::Worker", "sglang::scheduler")
 SERVER_TITLES = ("VLLM::", "sglang::")
-"""Of all processes that a server starts; the one that starts them keeps its own command line."""
+"""What the titles of a server's processes begin with. The process that starts them keeps its own command line."""
 _NS_GET_PARENT = 0xB702
 _MOST_USER_NAMESPACES = 32
 """Linux nests no more."""
@@ -36,7 +36,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """One process. `mapped` is None where it may not be read; `tracer` is 0 where nothing traces it."""
+    """One process. `inner_pid`: its PID in its container; `mapped`: None if it may not be read; `tracer`: 0 if none."""
 
     pid: int
     caller: Caller
@@ -49,7 +49,7 @@ class Facts:
     """Its real, effective and saved group: a debugger must be of each of them."""
     gid: int
     other_groups: tuple[int, ...]
-    """With `uid` and `gid`, what it may reach in the file system."""
+    """Its supplementary groups, which with `uid` and `gid` decide what it may reach in the file system."""
     inner_pid: int
     tracer: int
     tracer_name: str
@@ -62,9 +62,9 @@ class Facts:
     is_dumpable: bool
     user_namespace: str
     is_in_this_user_namespace: bool
-    """Or in one below it, where capabilities of this process count."""
+    """Whether it is in this process's user namespace or in one below, where capabilities of this process count."""
     knows_caller: bool
-    """Whether this process's user exists in its user namespace; the probe serves nobody whom it cannot tell."""
+    """Whether this process's user exists in its user namespace; the probe serves nobody whom it cannot identify."""
     is_elsewhere: bool
     """Whether it has another root, PID or mount namespace, as in a container."""
     environment: dict[str, str]
@@ -115,7 +115,7 @@ def read(pid: int) -> Facts:
 
 
 def is_running(pid: int) -> bool:
-    """Whether it has not ended; one that has can still be in the table of processes."""
+    """Whether a process has not ended: an ended one (a zombie) can still be in the table of processes."""
     try:
         return _status(pid).get("State", "X")[0] not in "ZX"
     except OSError:
@@ -130,7 +130,7 @@ def has_torch(mapped: list[Mapping]) -> bool:
 def workers_of(pid: int) -> list[int]:
     """The processes that do a launcher's work: its ranks, otherwise the descendants that have loaded PyTorch.
 
-    Without those that they started themselves, such as the workers of a data loader.
+    Processes that these have started, such as the workers of a data loader, are left out.
     """
     loaded = [child for child in _descendants(pid) if has_torch(_mapped(child) or [])]
     workers = [child for child in loaded if "LOCAL_RANK" in _environment(child)] or loaded
@@ -139,7 +139,7 @@ def workers_of(pid: int) -> list[int]:
 
 
 def ranks_of(pid: int) -> list[int]:
-    """The ranks of the job that a process has launched, as torchrun does, which loads PyTorch and trains nothing."""
+    """The ranks of the job that a process has launched: torchrun itself loads PyTorch too, but trains nothing."""
     if "LOCAL_RANK" in _environment(pid):
         return []
     return [worker for worker in workers_of(pid) if "LOCAL_RANK" in _environment(worker)]
@@ -155,7 +155,7 @@ def engines_of(pid: int) -> list[int]:
 
 
 def _front_of(pid: int) -> int:
-    """The process that started a server's others, or the oldest of these if it has ended: init runs another program."""
+    """The process that started a server's others or, if it has ended, the oldest of them, which init has adopted."""
     program = _link(pid, "exe")
     for _ in range(_MOST_ANCESTORS):
         if not program or not _text(pid, "cmdline").startswith(SERVER_TITLES):
@@ -225,7 +225,7 @@ def _is_in_or_below(pid: int, caller: Caller) -> bool:
 
 
 def _knows(pid: int, uid: int) -> bool:
-    """Whether a user has a number in the user namespace of a process, which is not this one's."""
+    """Whether a user has a number in the user namespace of a process, which is another one than this process's."""
     lines = [list(map(int, line.split())) for line in _text(pid, "uid_map").splitlines()]
     return any(outside <= uid < outside + count for _, outside, count in lines)
 
@@ -237,7 +237,7 @@ def _status(pid: int) -> dict[str, str]:
 
 
 def _has_own_filters(pid: int, status: dict[str, str]) -> bool:
-    """Whether it has more system call filters than the first process of its container, which has those of it."""
+    """Whether it has more system call filters than its container's first process, which has those of the container."""
     if status.get("Seccomp") != "2":
         return False
     first = _first_of_namespace(pid, len(status.get("NSpid", "").split()))
@@ -246,10 +246,10 @@ def _has_own_filters(pid: int, status: dict[str, str]) -> bool:
 
 
 def _first_of_namespace(pid: int, depth: int) -> dict[str, str]:
-    """What this /proc tells of the process that has PID 1 in the PID namespace of a process.
+    """The status, in this /proc, of the process that has PID 1 in the PID namespace of `pid`; {} if it is not found.
 
-    The /proc in the container is not asked: anything may lie there. Where the namespaces of other users' processes are
-    not shown, the ancestor of that number stands for it. {} if neither is there.
+    The container's /proc is not read: anything may lie there. Where namespaces of other users' processes are not shown,
+    the ancestor that has PID 1 in its own namespace, at the same depth, is taken.
     """
     namespace = _link(pid, "ns/pid")
     for other in sorted(map(int, filter(str.isdecimal, _names("/proc")))):

@@ -19,9 +19,9 @@ _THREADS_AT_MOST = 10_000
 _LONGEST_TEXT = 4096
 _LONGEST_TABLE = 1 << 16
 _OWNED_BY_C = 3
-"""The owner of a frame that stands for a call from C, and is none of Python's."""
+"""The owner of a frame that stands for a call from C, and for no Python function."""
 _TAGS = 3
-"""The bits of a reference in a frame that are no part of the address (Python 3.14)."""
+"""The bits of a reference in a frame that are not part of the address (Python 3.14)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +35,10 @@ class PythonFrame:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Offsets in bytes; `frame` are those to follow from a thread's state to its innermost frame.
+    """Offsets in bytes; following those in `frame` leads from a thread's state to its innermost frame.
 
-    `instruction` is that of the instruction being executed: a number in the code, or its address from Python 3.11 on
-    (`code_start` is where the code begins then).
+    `instruction` is the offset of the instruction being executed, a number in the code or, from Python 3.11 on, an
+    address (`code_start` is the offset where the code begins then).
     """
 
     interpreter: int
@@ -68,7 +68,7 @@ _DEBUG_WORDS = {
     (3, 13): (5, 9, 21, 23, 30, 29, 31, 35, 36, 39, 38, 70, 43, 33),
     (3, 14): (5, 9, 24, 26, 33, 32, 34, 40, 41, 44, 43, 80, 48, 36),
 }
-"""Where the debug offsets have the fields of `_Layout`, in words."""
+"""For each field of `_Layout`, the number of the word that has it among the debug offsets."""
 
 
 def frames_of_main_thread(found: Interpreter, memory: Memory) -> list[PythonFrame]:

@@ -105,7 +105,7 @@ def _load(content, parameters):
 
 
 def _importer(content, parameters):
-    """The one of an earlier attach, or a new one."""
+    """The importer of an earlier attach, or a new one."""
     import sys
 
     for finder in sys.meta_path:

@@ -22,11 +22,11 @@ from gputui.inject.ways.script_file import ScriptFile
 FUNCTIONS = ("Py_AddPendingCall", "PyRun_SimpleString")
 TEXT_BYTES = 1024
 START = b"exec('try:"
-"""What a text begins with, so that one that was left behind is known."""
+"""What each text begins with, by which a text that an earlier attach has left behind is recognised."""
 LIMIT_S = 30.0
 _ENDS_WITHIN_S = 5.0
 LONGEST_S = LIMIT_S + _ENDS_WITHIN_S
-"""All of gdb's work, and its end."""
+"""The limit for all of gdb's work, and for its end."""
 _SCRIPT = """\
 try:
  import _thread, os
@@ -43,7 +43,7 @@ try:
 except BaseException:
  pass
 """
-"""It runs in the main thread, and in a forked child that has a copy of the queue, so it fails silently."""
+"""Runs in the main thread, and in a forked child that has a copy of the queue, so it fails silently."""
 _SETTINGS = (
     "set debuginfod enabled off",
     "set auto-solib-add off",
@@ -55,8 +55,8 @@ _SETTINGS = (
     "set unwindonsignal on",
     "set scheduler-locking off",
 )
-"""Before it attaches: the symbols of PyTorch's libraries take seconds to read. With the other threads stopped, a lock
-that one of them holds would never be free."""
+"""Set before gdb attaches. No symbols are read, which takes seconds for PyTorch's libraries. The other threads run on
+during the call: a lock that one of them holds would never be free otherwise."""
 _ANSWER = re.compile(r"^\$\d+ = (-?\d+)$", re.MULTILINE)
 _NOT_ALIVE = -2
 _TROUBLES = (("Operation not permitted", errno.EPERM), ("No such process", errno.ESRCH))
@@ -81,7 +81,7 @@ class GdbError(Exception):
 
 
 class Request:
-    """A text in the queue of pending calls, and the file that it reads."""
+    """A pending call with a text to run, and the file that the text reads."""
 
     def __init__(self, pid: int, plan: GdbPlan, content: ScriptFile, stopped_s: float) -> None:
         self.pid = pid
@@ -90,7 +90,7 @@ class Request:
         self._content = content
 
     def is_waiting(self) -> bool:
-        """Whether the program has not answered; it does not tell when its main thread comes to the call."""
+        """Whether the program has not answered; when its main thread comes to the call cannot be seen."""
         return not self.outcome()
 
     def outcome(self) -> str:
@@ -98,7 +98,7 @@ class Request:
         return self._content.outcome()
 
     def withdraw(self) -> None:
-        """Have the program run nothing of what it has not run yet, and remove the file."""
+        """Have the program run nothing that it has not begun to run, and remove the file."""
         self._content.empty()
         with suppress(OSError), Memory(self.pid, is_writable=True) as memory:  # it has ended, or only a tracer may
             memory.write(self._plan.text_at, bytes(TEXT_BYTES))

@@ -1,4 +1,4 @@
-"""The data region of the code that the stopped thread runs: where that finds everything, and what it reports."""
+"""The data region of the code that the stopped thread runs: where the code finds its inputs and reports its state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FUNCTIONS = {
     0x60: "Py_DecRef",
     0x68: "PyErr_Clear",
 }
-"""The interpreter's functions that the code calls, by where their addresses are in the data region."""
+"""The interpreter's functions that the code calls, by the offset of their address in the data region."""
 MUNMAP, CODE, CODE_SIZE, DATA_SIZE, TEXT, NAME = 0x70, 0x78, 0x80, 0x88, 0x90, 0x98
 NAME_AT = 0x100
 REPORT_AT, REPORT_BYTES = 0x1000, 0x1000

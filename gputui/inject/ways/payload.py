@@ -13,12 +13,12 @@ _BOOTSTRAP = os.path.join(_HERE, "bootstrap.py")
 _PACKAGE = os.path.dirname(os.path.dirname(_HERE))
 _CARRIED = ("__init__.py", "environment.py", "probe", "protocol")
 LINGER_S = 600.0
-"""How long a probe that was put in stays after its last viewer."""
+"""How long a probe that was put in stays after its last viewer has gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The modules, and from `text_at` on the text to run."""
+    """`data` is the modules and, from `text_at` on, the text to run."""
 
     data: bytes
     text_at: int
@@ -37,7 +37,7 @@ def for_memory(linger_s: float) -> Content:
 
 
 def for_file(linger_s: float) -> Content:
-    """What a script reads from a file; the program changes the first byte when it begins, and when it has finished."""
+    """The file that a script reads; the program changes its first byte when it begins, and when it has finished."""
     modules = archive()
     parameters = {"archive": (0, len(modules)), "linger_s": linger_s}
     text = f"{bootstrap()}\n_load_from_file(path, content, {parameters!r})\n"
@@ -45,7 +45,7 @@ def for_file(linger_s: float) -> Content:
 
 
 def bootstrap() -> str:
-    """The text that starts the probe in the program, after that of the functions which it needs before."""
+    """The text that starts the probe in the program, after the texts of the two modules that it needs."""
     before = (os.path.join(_PACKAGE, "probe", name) for name in ("own_imports.py", "guards/originals.py"))
     return "".join(map(_text, (*before, _BOOTSTRAP)))
 

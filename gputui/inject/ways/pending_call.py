@@ -75,7 +75,7 @@ class Plan:
     munmap: int
     linger_s: float
     lives: dict[int, int]
-    """Of the interpreter; a call that is queued while it ends can crash the program."""
+    """`Interpreter.lives`, checked in the stop as well: a call queued while Python ends can crash the program."""
     is_in_lock: bool = False
 
 
@@ -135,7 +135,7 @@ def is_alive(lives: dict[int, int], memory: Memory) -> bool:
 
 
 def _stop(thread: Thread) -> None:
-    """Stop it, and pass on the signals that arrive first."""
+    """Stop the thread, and pass on the signals that arrive first."""
     thread.interrupt()
     deadline = time.monotonic() + STOP_WITHIN_S
     stop = thread.wait(STOP_WITHIN_S)
@@ -178,7 +178,7 @@ def _mapped(thread: Thread, code_at: int) -> int:
 
 
 def _to_own_call(thread: Thread, code_at: int) -> None:
-    """Let it run to the beginning or the end of a system call of our code."""
+    """Let the thread run to the beginning or the end of an mmap call of our code."""
     while True:
         thread.to_next_system_call()
         stop = thread.wait(_ANSWER_WITHIN_S)

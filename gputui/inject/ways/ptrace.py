@@ -1,4 +1,4 @@
-"""The kernel's ptrace, by ctypes: one thread of another process, seized without stopping it."""
+"""Calls the kernel's ptrace by ctypes, for one thread of another process, which is seized without being stopped."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TRACE_SYSTEM_CALLS = 1
 _EVENT_STOP = 128
 _SYSTEM_CALL_STOP = signal.SIGTRAP | 0x80
 _ALL_THREADS = 0x40000000
-"""__WALL: also those that `clone` made without a signal for their end."""
+"""__WALL: wait also for threads that `clone` made without a signal for their end."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.ptrace.restype = ctypes.c_long
@@ -83,7 +83,7 @@ class Thread:
         return dict(zip(REGISTERS, words, strict=True))
 
     def set_registers(self, registers: dict[str, int]) -> None:
-        """Set all of them in one call, so that there is no state in between."""
+        """Set all registers in one call, so that there is no state in between."""
         words = [registers[name] for name in REGISTERS]
         buffer = ctypes.create_string_buffer(struct.pack(f"<{len(words)}Q", *words), 8 * len(words))
         vector = Vector(ctypes.addressof(buffer), 8 * len(words))

@@ -1,11 +1,11 @@
 """Python 3.14's own way in, PEP 768: a request in the main thread's state to run a script, without stopping anything.
 
-The interpreter's debug offsets say where everything is, so gputui may run in another version. The script is a path. It
+The interpreter's debug offsets say where everything is, so gputui may run in another version. The request is a path. It
 names a file in memory (memfd) of this process where the program can open that, otherwise a file in its /tmp or /dev/shm
-that only its user can read, which is removed once it has been read.
+that only its user can read, which is removed when the request has ended.
 
-The script is lost if a signal handler of the program raises an exception in it: Python prints that and drops it. Such a
-request is made again.
+If a signal handler of the program raises an exception in the script, Python prints the exception and drops the script.
+Such a request is made again.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _WORDS = {
         "path_size": 94,
     }
 }
-"""Where `_Py_DebugOffsets` (Include/internal/pycore_debug_offsets.h) has the offsets that are needed, in words."""
+"""The word of each needed offset in `_Py_DebugOffsets` (Include/internal/pycore_debug_offsets.h)."""
 _PLEASE_STOP = 1 << 5
 """The bit of a thread's eval breaker that has it look for a request."""
 _LOST_AFTER_S = 2.0
-"""How long the thread of a script that was run may take to begin, at first; it waits for its turn like others."""
+"""How long the thread that the script has started may take to begin; doubled with each further request."""
 _MOST_REQUESTS = 6
 _WITHDRAWN_S = 0.3
 """How long the emptied files of a request are kept: Python may be about to open one, and would print that it cannot."""
@@ -62,7 +62,7 @@ def _gputui(path={path!r}, text_at={text_at}):
         exec(compile(content[text_at:], "<gputui>", "exec", dont_inherit=True), {{"path": path, "content": content}})
 _thread.start_new_thread(_gputui, ())
 """
-"""It runs in the main thread, so all the work is left to another one."""
+"""Runs in the main thread, so it leaves all work to a thread that it starts."""
 
 
 class Disabled(Exception):  # noqa: N818 - not an error of the program
@@ -75,7 +75,7 @@ class NoInterpreterError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Debugger:
-    """Addresses in a process: of its main thread's eval breaker, of the flag of a request, and of the script's path."""
+    """Addresses in a process: of its main thread's eval breaker, of a request's flag, and of a request's path."""
 
     eval_breaker: int
     pending: int
@@ -84,7 +84,7 @@ class Debugger:
 
 
 def find(version: tuple[int, int], runtime: int, inner_pid: int, memory: Memory) -> Debugger | None:
-    """Where to write; None for a version whose layout is not known. Raises Disabled, NoInterpreterError, OSError."""
+    """Where to write a request; None if the layout is not known. Raises Disabled, NoInterpreterError, OSError."""
     words = _WORDS.get(version)
     if words is None:
         return None
@@ -106,7 +106,7 @@ def find(version: tuple[int, int], runtime: int, inner_pid: int, memory: Memory)
 
 
 def _main_interpreter(head: int, next_at: int, memory: Memory) -> int:
-    """The last of the list: newer ones are put in front. 0 if there is none."""
+    """The last interpreter of the list, as newer ones are put in front; 0 if there is none."""
     interpreter = memory.word(head)
     for _ in range(_MAX_THREADS if interpreter else 0):
         following = memory.word(interpreter + next_at)
@@ -129,7 +129,7 @@ class Request:
     """A request to load the probe, made again if the program loses it. Its files are kept until it is withdrawn."""
 
     def __init__(self, debugger: Debugger, facts: Facts, linger_s: float) -> None:
-        """Make it; raises OSError."""
+        """Make the request; raises OSError."""
         self.stopped_s = 0.0
         self._debugger = debugger
         self._facts = facts
@@ -141,7 +141,7 @@ class Request:
         self._make()
 
     def is_waiting(self) -> bool:
-        """Whether the main thread has not come to it; raises OSError once the process has ended."""
+        """Whether the request waits for the main thread; repeats a lost one. OSError if the process has ended."""
         with Memory(self._facts.pid) as memory:
             is_pending = memory.read(self._debugger.pending, 4) != bytes(4)
         now = time.monotonic()
@@ -176,7 +176,7 @@ class Request:
             file.close()
 
     def _make_again(self) -> None:
-        """Have the former script do nothing if its thread should begin after all, and wait longer for the new one."""
+        """Make the request again, and wait longer for it. The former script does nothing if it should still begin."""
         self._contents[-1].empty()
         self._run_at = 0.0
         self._lost_after_s *= 2

@@ -1,4 +1,4 @@
-"""Files that a program reads what it is to run from, and writes the outcome to."""
+"""Files from which the program reads what it is to run, and into which it writes the outcome."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _FOLDERS = ("/tmp", "/dev/shm")
 
 
 class ScriptFile:
-    """A file that the program can open at `path`; in memory if it can see this process's.
+    """A file that the program can open at `path`: in memory if it sees this process's files, else in one of `_FOLDERS`.
 
-    It is made and removed with the rights of the program's user, so that nothing is, where only others may do so.
+    There it is made and removed with the rights of the program's user: root touches nothing that this user may not.
     """
 
     def __init__(self, facts: Facts, data: bytes) -> None:
@@ -42,15 +42,15 @@ class ScriptFile:
         return data[1 : data.find(b"\0", 1)].decode(errors="replace") if data[:1] == b"\0" else ""
 
     def is_begun(self) -> bool:
-        """Whether the program has read it, and has said so by its first byte."""
+        """Whether the program has read the file, which it says by the first byte."""
         return os.pread(self._descriptor, 1, 0) in (b"\0", b"\1")
 
     def empty(self) -> None:
-        """Leave nothing in it."""
+        """Leave nothing in the file."""
         os.ftruncate(self._descriptor, 0)
 
     def close(self) -> None:
-        """Remove it; harmless if that was done."""
+        """Remove the file; harmless if that was done."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -75,7 +75,7 @@ def _new_file(facts: Facts, name: str) -> tuple[ForeignFolder, int]:
 
 @contextmanager
 def _rights_of(facts: Facts) -> Iterator[None]:
-    """Be the program's user to the file system; for root, in a process that does nothing else meanwhile."""
+    """Access files as the program's user, which root can; the process must do nothing else meanwhile."""
     if facts.uid == os.geteuid():
         yield
         return

@@ -26,9 +26,9 @@ SLEEPS = frozenset((0, 7, 23, 34, 35, 43, 45, 47, 61, 128, 230, 232, 247, 270, 2
 accept, recvfrom, recvmsg, wait4, rt_sigtimedwait, clock_nanosleep, epoll_wait, waitid, pselect6, ppoll, epoll_pwait,
 accept4, recvmmsg. Not futex: the thread may wait for a lock of malloc."""
 LOCK_WAITS = frozenset((_FUTEX, _RESTART_SYSCALL))
-"""Those in which a thread waits for a lock, which may be one of malloc unless it waits for long."""
+"""System calls in which a thread waits for a lock, which may be one of malloc unless it waits for long."""
 _INTERRUPTED = -4
-"""EINTR: of calls that the kernel does not restart."""
+"""EINTR: the result of calls that the kernel does not restart."""
 _RESTARTED = {-512, -513, -514}
 """ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND: an interrupted call that is made again with the same arguments."""
 _RESTARTED_BY_BLOCK = -516
@@ -64,7 +64,7 @@ def interrupted_call(registers: Mapping[str, int]) -> int | None:
 
 
 def frame_of(registers: Mapping[str, int]) -> bytes:
-    """What the code restores the registers from at the end."""
+    """The words from which the code restores the registers at its end, as they lie on the stack."""
     restored = dict(registers)
     result = _result(registers)
     if registers["orig_rax"] >> 63 == 0 and (result in _RESTARTED or result == _RESTARTED_BY_BLOCK):

@@ -1,6 +1,6 @@
-"""An error that ends a thread of the program: Python writes its traceback, the line about the file follows.
+"""Where an error ends only a thread of the program, writes the line about the file after Python's traceback.
 
-Only the thread in which a request has failed is watched, through the function that Python has given it for its end.
+Only threads in which a request has failed are watched: Python calls a thread's `_invoke_excepthook` at such an end.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ATTRIBUTE = "_invoke_excepthook"
 def watch(has_ended: Callable[[BaseException], Callable[[], None] | None]) -> None:
     """If an exception ends this thread, call what `has_ended` returns for it once the traceback was written.
 
-    For the main thread, and for threads that are not Python's own, this does nothing.
+    For the main thread, and for threads that `threading` has not started, this does nothing.
     """
     thread = threading._active.get(threading.get_ident())  # type: ignore[attr-defined]  # `current_thread` adds unknown ones
     own = object.__getattribute__(thread, "__dict__") if isinstance(thread, threading.Thread) else {}
@@ -28,7 +28,7 @@ def watch(has_ended: Callable[[BaseException], Callable[[], None] | None]) -> No
 
 
 class _AndThen:
-    """Python's function for the end of a thread, and what follows it."""
+    """A thread's `_invoke_excepthook`, and the call after it."""
 
     def __init__(
         self, invoke: Callable[..., object], has_ended: Callable[[BaseException], Callable[[], None] | None]

@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 
 FRAMES_AT_MOST = 100
 READING_MS = 200.0
-"""How long map and inventory may take together: what is left of a quarter of a second is for describing and writing."""
+"""How long map and inventory may take together: the rest of `observer.STOP_S` is for describing and writing."""
 MAP_MS = 100.0
 TENSORS_MS = 80.0
-"""How long the inventory may take at least. Where the program records its memory history, PyTorch's map alone may take
-longer than all of this: it writes out the stacks of all blocks and events."""
+"""How long the inventory may take in any case: where the program records its memory history, PyTorch's map alone may
+take longer than `READING_MS`, as it contains the stacks of all blocks and events."""
 EVENTS_AT_MOST = 200_000
-"""How many of a device's newest events a black box holds."""
+"""How many events of each device, the newest ones, a black box holds."""
 
 
 class MemoryRequest(NamedTuple):
-    """What PyTorch calls its observer with, in bytes: `limit` is the memory fraction's, or the device's total."""
+    """The arguments of PyTorch's observer; `limit_bytes` is that of the memory fraction, or the device's total."""
 
     device: int
     requested_bytes: int
@@ -51,16 +51,16 @@ class MemoryRequest(NamedTuple):
 
 
 def request_after(torch: ModuleType, requested_bytes: int) -> MemoryRequest:
-    """What the observer would have been told, asked for now, of the current device."""
+    """The request behind an error that the observer did not report; the other numbers are the current device's, now."""
     device = torch.cuda.current_device()
     free_bytes, total_bytes = torch.cuda.mem_get_info(device)
     return MemoryRequest(device, requested_bytes, total_bytes, free_bytes)
 
 
 class ErrorLook:
-    """What was read at the error; `messages` makes of it what goes into the file, in any thread.
+    """Reads, when it is made, what holds the memory; `messages` then makes the file's content, in any thread.
 
-    `error` is None in PyTorch's observer, and for a look after the end what ended the program.
+    `error` is None in PyTorch's observer; in a look after the end, it is the error that has ended the program.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class ErrorLook:
         self._failure = describe(problems)
         has_stopped = is_main_thread() or stacks.is_in_backward_here(torch)
         has_traces = allocator.is_history_enabled(torch)
-        # PyTorch has released by now what can be released, so nobody needs to know what cannot
+        # no walk for the users of private pools: PyTorch has already released all cached memory that it can
         self._reader.read_map(torch, self._look, has_map=plan.has_map, may_walk=False, has_traces=has_traces)
         self._calls = memory_history.emptied.so_far(torch)
         ends_at = max(ends_at, perf_counter() + TENSORS_MS / 1000)
@@ -159,7 +159,7 @@ def _thread_name() -> str:
 
 
 def _stack(torch: ModuleType) -> list[dict[str, Any]]:
-    """The Python stack of this thread, or of the one that waits for the backward pass in which this one has none."""
+    """The stack of this thread or, in a thread of the backward pass without Python frames, of one that waits for it."""
     innermost = stacks.frame_of_the_program()
     if innermost is None and stacks.is_in_backward_here(torch):
         innermost = next(filter(stacks.is_in_backward, current_frames().values()), None)

@@ -17,7 +17,7 @@ _LEVEL = 1
 """zlib's fastest: a higher level takes three times as long for a tenth less."""
 _UNFINISHED = ".unfinished"
 _UNFINISHED_FOR_S = 3600.0
-"""A file that was not finished for this long belonged to a process that was killed meanwhile."""
+"""An unfinished file of this age belonged to a process that was killed while it wrote."""
 
 
 class NotKeptError(Exception):
@@ -102,7 +102,7 @@ def _make_room(folder: str, size_bytes: int) -> None:
 
 
 def _kept(folder: str) -> Iterator[tuple[float, int, str]]:
-    """When each black box in the folder was written, its size and its path; removes what a killed process has left."""
+    """For each black box in the folder: when it was written, bytes, path. Removes files that killed processes left."""
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
         is_unfinished = name.startswith(".") and name.endswith(f"{black_boxes.SUFFIX}{_UNFINISHED}")

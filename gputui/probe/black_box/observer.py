@@ -1,9 +1,9 @@
 """The black box: what held the GPU memory when a request for more failed, kept in a file.
 
 PyTorch calls its out-of-memory observer in the thread that asked, before the exception is raised. It is registered
-when the program initialises CUDA, as one of the calls that PyTorch queues until then: until an error, nothing of this
-runs. Errors that the observer does not report (`unreported`) are looked at when they have ended the program.
-Whatever goes wrong here is kept for the line at the end, and the program never notices: see `boundary`.
+when the program initialises CUDA, as one of the calls that PyTorch queues until then: until an error, nothing else of
+this runs. After an error that the observer does not report (`unreported`), the look is taken when it has ended the
+program. What goes wrong here is said in the line at the end, and the program never notices: see `boundary`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gputui.probe.black_box.unreported import MemoryFailure
 
 FIRST, LAST = 3, 3
-"""How many errors of a program are kept: a search for the largest batch causes many on purpose."""
+"""How many first and last errors of a program are kept: a search for the largest batch causes many on purpose."""
 SHARE_OF_TIME = 0.1
 ALWAYS_S = 2.0
 """How long looks may stop the program in all: so many seconds, and this share of the time since the first error."""
@@ -41,26 +41,26 @@ class _ImportWatch:
     """Waits for the import of PyTorch as the first of Python's finders, and finds nothing itself."""
 
     def find_spec(self, _name: str, _path: object = None, _target: object = None) -> None:
-        """Called for each module that is imported for the first time: `torch.cuda` comes before others of PyTorch."""
+        """Called at each first import of a module. After `torch.cuda`, PyTorch imports others of its own."""
         BLACK_BOX.enter(_queue_registration)
 
 
 class _Recorder:
-    """Belongs to one process; a forked child gets a new one."""
+    """Records the errors of one process; a forked child gets a recorder of its own."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self.pid = os.getpid()
         self.number = 0
-        """How many errors there were."""
+        """How many errors there were so far."""
         self.kept: list[tuple[int, str]] = []
         """The numbers and paths of the files that were written."""
         self.problem = ""
         """Why the last error was not kept."""
         self.has_ended = False
-        """Whether the line at the end was said, or is not called for."""
+        """Whether `_say_where` has run: it is registered twice."""
         self._is_busy = False
-        """Whether a look is taken: a flag, as an exception of a signal handler could leave a lock taken."""
+        """Whether a look is being taken. No lock: an exception of a signal handler could leave a lock taken."""
         self._is_writing = False
         """Whether a file is being written."""
         self._first_at = 0.0
@@ -77,7 +77,7 @@ class _Recorder:
             return False
         try:
             try:
-                self._is_busy = True  # no other thread runs in between, as nothing is called
+                self._is_busy = True  # no other thread runs since the check: nothing was called
                 self._record_in_time(number, request)
             finally:  # an exception of a signal handler may end this after each call
                 self._is_busy = False
@@ -170,23 +170,23 @@ def _register() -> None:
 
 
 def _attach() -> None:
-    if _watch in sys.meta_path:  # not while Python goes through its finders
+    if _watch in sys.meta_path:  # not in `find_spec`, while Python goes through the list
         sys.meta_path.remove(_watch)
     torch: Any = sys.modules.get("torch")
-    # All that an error needs is imported now: then there may be no descriptor left to read a module with.
+    # All that an error needs is imported now: at the error, there may be no descriptor left to read a module with.
     from gputui.probe.allocator.memory_history import memory_history
     from gputui.probe.black_box import ended_threads, error_look, files, unreported  # noqa: F401
     from gputui.probe.main_thread import untraced  # noqa: F401
     from gputui.probe.main_thread.pending_call import keep_from_compiling
 
-    atexit.register(BLACK_BOX.enter, _say_where)  # called before what was registered earlier, which may free tensors
+    atexit.register(BLACK_BOX.enter, _say_where)  # runs before functions registered earlier, which may free tensors
     keep_from_compiling(_observe, is_early=True)  # type: ignore[arg-type]
     torch._C._cuda_attach_out_of_memory_observer(_observe)
     memory_history.keep_trace_if_asked(torch)
 
 
 def _observe(device: int, requested_bytes: int, limit_bytes: int, free_bytes: int) -> None:
-    """PyTorch's observer: what it raises takes the place of the error."""
+    """PyTorch's out-of-memory observer. An exception raised here would take the place of the program's error."""
     BLACK_BOX.enter(_record, device, requested_bytes, limit_bytes, free_bytes)
 
 
@@ -225,7 +225,7 @@ def _begin_anew() -> None:
 
 
 def _say_where() -> None:
-    """At exit: if such an error ends the program, one line after the traceback names the file.
+    """At exit: if an out-of-memory error ends the program, one line after the traceback names the file.
 
     It is registered twice, and acts the first time that it is called.
     """
@@ -241,7 +241,7 @@ def _say_where() -> None:
 
 
 def _thread_has_ended(error: BaseException) -> Callable[[], None] | None:
-    """What to call after the traceback of an exception that ends a thread; None if it is not one of ours."""
+    """What to call after the traceback of an exception that ends a thread; None unless memory ran out."""
     from gputui.probe.black_box.unreported import is_out_of_memory
 
     recorder = _recorder
@@ -263,7 +263,7 @@ def _say(line: str) -> None:
 
 
 def _line_for(recorder: _Recorder, error: BaseException) -> str:
-    """The line at the end of a program; an error of memory that the observer did not report is looked at now."""
+    """The line at the end of a program, "" for other errors. After an error that was not reported, it looks now."""
     from gputui.probe.black_box.unreported import CUDA, is_out_of_memory, memory_error_in
     from gputui.probe.main_thread import process
 

@@ -1,6 +1,6 @@
-"""Errors of memory that PyTorch's observer does not report: of pinned host memory, cuBLAS, NCCL, another allocator.
+"""Out-of-memory errors that PyTorch's observer does not report: pinned host memory, cuBLAS, NCCL, another allocator.
 
-Such an error is known only once it has ended the program: from the text of its exception, and of those that led to it.
+Such an error is known only once it has ended the program: by the text of its exception, or of one that led to it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 CHAIN_AT_MOST = 32
-"""How many exceptions of a chain of causes are looked at."""
+"""How many exceptions of a chain of causes are examined."""
 TEXT_AT_MOST = 20_000
 FRAMES_AT_MOST = 100
 """How many of the innermost frames of a traceback are kept."""
@@ -22,7 +22,7 @@ PINNED, CUDA = "pinned host memory", "CUDA"
 
 
 class _Pattern(NamedTuple):
-    """A text that only an error of memory has, and whose request it was; group 1 is a size in bytes, or the library."""
+    """A text that only such an error has, and who asked for memory; with `has_size`, group 1 is the size in bytes."""
 
     text: re.Pattern[str]
     asked: str = ""
@@ -42,12 +42,12 @@ _PATTERNS = (
     _Pattern(re.compile(r"CUDA out of memory\b"), "PyTorch"),
     _Pattern(re.compile(r"CUDA (?:driver )?error: out of memory\b|\bcudaErrorMemoryAllocation\b"), CUDA),
 )
-"""The first that is found decides."""
+"""The first pattern that is found in a text decides."""
 _PINNING = re.compile(r"pin_memory|pin memory thread")
 
 
 class MemoryFailure(NamedTuple):
-    """An exception that ended the program: who asked for memory, how much (0: not known), and where."""
+    """An error that has ended the program: who asked for memory, how much (0: not known), and the innermost frames."""
 
     asked: str
     requested_bytes: int
@@ -55,7 +55,7 @@ class MemoryFailure(NamedTuple):
 
 
 def memory_error_in(error: BaseException) -> MemoryFailure | None:
-    """The error of memory in a chain of exceptions, None if there is none."""
+    """The first out-of-memory error in a chain of exceptions, None if there is none."""
     for one in chain(error):
         text = _text(one)
         found = next((found for pattern in _PATTERNS if (found := _found(pattern, text)) is not None), None)

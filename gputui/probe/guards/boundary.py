@@ -1,13 +1,13 @@
-"""The places where the program or the interpreter enters the probe: nothing of ours gets out of them.
+"""Wraps each entry of the program or the interpreter into the probe: no exception of the probe's own gets out.
 
-What is raised inside is told apart. An exception of one of the program's signal handlers (Ctrl-C, a time limit) goes on
-to the program, as it would have without the probe. One of the probe's own ends here: viewers get a sentence about it,
-and after the second of its kind that part of the probe is switched off.
+Two kinds of exceptions are told apart. One that a signal handler of the program has raised (Ctrl-C, a time limit) goes
+on to the program, as it would have without the probe. One of the probe's own ends here: viewers get a sentence about
+it, and after the second of the same type from the same line, that part of the probe is switched off.
 """
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # `signal` looks handlers up in an enum, by their own hash
+import _signal  # type: ignore[import-not-found]  # `signal` calls the handlers' own `__hash__`
 import os
 from types import FunctionType, MethodType
 
@@ -36,26 +36,26 @@ class Part:
         self.reset()
 
     def reset(self) -> None:
-        """Nothing has failed yet: at the start, and in a forked child."""
+        """Forget all failures: at the start, and in a forked child."""
         self.failures = 0
-        """How many exceptions of its own have ended here."""
+        """How many exceptions of the probe's own have ended in this part."""
         self.problem = ""
-        """A sentence about the last of them, "" if there was none."""
+        """A sentence about the last exception, "" if there was none."""
         self.words = ""
-        """That exception alone."""
+        """The type and the text of the last exception."""
         self.is_off = False
         """Whether the part has failed twice in the same way."""
         self._kinds: set[tuple[str, str]] = set()
-        """The types of those so far, and where in the probe they came from."""
+        """The type of each exception so far, and the line of the probe that it came from."""
 
     def enter(self, function: Callable[..., Result], *arguments: Any) -> Result | None:  # noqa: ANN401
         """What `function` returns; None if an exception of the probe's own has ended it."""
         try:
             return function(*arguments)
-        except Exception as error:  # no other is ever the probe's
+        except Exception as error:  # the probe's own are never of another kind
             try:
                 is_of_program = is_of_the_program(error) or self.note(error)
-            except (MemoryError, RecursionError):  # and there is no room for another call
+            except (MemoryError, RecursionError):  # no memory or recursion is left to note it
                 is_of_program = False
                 self.failures += 1
                 self.words, self.problem = _NO_ROOM, self._no_room
@@ -64,11 +64,11 @@ class Part:
         return None
 
     def note(self, error: BaseException) -> bool:
-        """Note an exception of the probe's own; returns False."""
+        """Note an exception of the probe's own; returns False, which says in `enter` that it is not the program's."""
         self.failures += 1
         self.words = words_of(error)
         kind = type(error).__name__, _read(_place, error, _NO_PLACE)
-        is_depth = isinstance(error, RecursionError)  # the program's: it may be anywhere the next time
+        is_depth = isinstance(error, RecursionError)  # the program's depth decides where it is raised
         self.is_off = self.is_off or (kind in self._kinds and not is_depth)
         self._kinds.add(kind)
         once = f"{self.name} have failed: {self.words[:_MAX_IN_SENTENCE]} ({kind[1]})."
@@ -100,7 +100,7 @@ def _read(
     error: BaseException,
     otherwise: Result,
 ) -> Result:
-    """What `read` finds in the frames of an error; an audit hook of the program's may refuse to have them read."""
+    """What `read` finds in the frames of an error; `otherwise` if an audit hook of the program forbids reading them."""
     try:
         return read(error)
     except (MemoryError, RecursionError):
@@ -127,7 +127,7 @@ def _has_passed_a_handler(error: BaseException) -> bool:
 
 
 def _code_of(handler: object) -> CodeType | None:
-    """The code that a signal handler runs, read past what its type says; None if it is not Python's."""
+    """The Python code that a signal handler runs, found without running any of it; None if the handler has none."""
     if type(handler) is MethodType:
         return _code_of(handler.__func__)
     if type(handler) is FunctionType:

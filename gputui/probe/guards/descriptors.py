@@ -63,7 +63,7 @@ def read_file(path: str) -> bytes:
 
 
 def open_file(path: str) -> int:
-    """A descriptor that `close_file` tells from the program's: ordinary files are opened without O_NONBLOCK."""
+    """Open with O_NONBLOCK, by which `close_file` knows the file: the program opens ordinary files without it."""
     return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
 
 
@@ -74,7 +74,7 @@ def close_file(descriptor: int) -> None:
 
 
 def _is_our_file(descriptor: int) -> bool:
-    """Asked without releasing the interpreter's lock, as `os.get_blocking` does not."""
+    """Whether `open_file` has opened this file. `os.get_blocking` does not release the interpreter's lock."""
     try:
         return not os.get_blocking(descriptor)
     except OSError:  # closed
@@ -85,14 +85,14 @@ _native_close: Callable[[int], int] | None = None
 
 
 def _close(descriptor: int) -> None:
-    """`close(2)`, without releasing the interpreter's lock before it once the program or the probe uses ctypes.
+    """`close(2)`; once the program or the probe uses ctypes, without releasing the interpreter's lock before the call.
 
-    `os.close` releases it first: another thread could then close the descriptor and open a file with its number.
+    `os.close` releases that lock first: another thread could then close the descriptor and open a file with its number.
     """
     global _native_close  # noqa: PLW0603 (made once, as each new function object would be cyclic garbage)
     library = getattr(sys.modules.get("ctypes"), "pythonapi", None)
     if _native_close is None and library is not None:
-        _native_close = library["close"]  # by item: an object of our own
+        _native_close = library["close"]  # by item: a function object of our own
     if _native_close is None:
         os.close(descriptor)
     else:

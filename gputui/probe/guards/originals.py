@@ -1,9 +1,9 @@
 """Python's own functions for threads, waiting and clocks, where a library has put others in their place.
 
-gevent and eventlet replace them with functions that switch to other code of the program. In the middle of a look that
-would run the program, and in the probe's thread it would start a second event loop. freezegun replaces clocks: with
-those, no deadline of the probe's would pass. A module of C can be made once more, with functions of its own; the
-program's module stays as it is.
+gevent and eventlet replace them with functions that switch to other code of the program. Such a function would run the
+program in the middle of a look, and start a second event loop in the probe's thread. freezegun replaces clocks: with
+those, no deadline of the probe's would pass. Python can make a second copy of a module of C, which has functions of its
+own; the program's module stays as it is.
 
 This text also runs in a program before anything can be imported there, `__future__` included: see `bootstrap`.
 """
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 _fresh: "dict[str, ModuleType]" = {}
-"""Modules that were made once more, by name."""
+"""Second copies of modules of C, by name."""
 _replaced: "list[str]" = []
-"""The functions that were replaced and of which there is no other copy."""
+"""Functions that a library has replaced and of which no second copy can be made (Python 3.9 and older)."""
 
 
 def original(module: "ModuleType", name: str) -> "Any":  # noqa: ANN401
-    """What the module had by this name when Python made it."""
+    """What the module had under this name when Python made it, or adds the name to `_replaced`."""
     value = getattr(module, name, None)
     if getattr(value, "__module__", None) == module.__name__:
         return value
@@ -40,7 +40,7 @@ def original(module: "ModuleType", name: str) -> "Any":  # noqa: ANN401
 
 
 def refusal() -> str:
-    """Why nothing works here, "" if it does."""
+    """Why the probe cannot work here, "" if it can."""
     if not _replaced:
         return ""
     return (

@@ -18,7 +18,7 @@ _PAUSE_S = 0.0002
 
 
 class Stop:
-    """Tells one thread to end. Each has its own, so that a late one that was asked to stop does not stop the next."""
+    """Tells one thread to end. Each thread has its own, as the next one may start before this one has ended."""
 
     is_asked = False
 
@@ -83,9 +83,9 @@ def leave_signals_to_the_program() -> None:
 def wait_until_gone(ident: int | None, native_id: int | None) -> None:
     """Wait until neither the interpreter nor the kernel knows a thread any more, a tenth of a second at most.
 
-    Python 3.12 and newer count the kernel's threads at a fork, and warn. And a thread that still runs Python when the
-    interpreter ends is killed by means of a library (libgcc_s) that cannot be found in a chroot, which aborts the
-    program; as a chroot may have no /proc either, the interpreter is asked as well.
+    Python 3.12 and newer count the kernel's threads at a fork, and warn of others. A thread that still runs Python when
+    the interpreter ends is killed with the help of a library (libgcc_s); in a chroot that has not got it, this aborts
+    the program. As a chroot may have no /proc either, the interpreter is asked as well.
     """
     for _ in range(1000):
         if ident not in current_frames() and not os.path.exists(f"/proc/self/task/{native_id}"):

@@ -2,9 +2,9 @@
 
 In Python 3.11, asking for a frame may make an object of it, and that may begin a collection. If an object of the
 program lets other threads run as it is freed, as a tensor does, two things can happen. `sys._current_frames` holds the
-lock that starting and ending threads need: they wait for it, and this thread for the interpreter's, for ever. And
-another thread may leave the very frame whose object is being made. Newer versions collect at other times, and in older
-ones frames are objects.
+lock that starting and ending threads need: such a thread waits for that lock, and this one for the interpreter's lock,
+for ever. Or another thread leaves the very frame whose object is being made. Newer versions collect at other times; in
+older versions, frames are objects from the start.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ _caller_of: Callable[[Any, Any], Any] = _Frame.__dict__["f_back"].__get__
 
 
 def current_frames() -> dict[int, FrameType]:
-    """The innermost frames by the interpreter's numbers of their threads."""
+    """Each thread's innermost frame, by the interpreter's number of the thread."""
     return _uncollected(sys._current_frames)
 
 
 def stack(innermost: FrameType | None) -> list[FrameType]:
-    """A frame, the one that has called it, and so on."""
+    """A frame, its caller, and so on; [] for None."""
     return stacks((innermost,))[0]
 
 
 def stacks(innermost: Iterable[FrameType | None]) -> list[list[FrameType]]:
-    """The same for each of these frames, all in one call of C: a program may have thousands of threads."""
+    """The stack of each of these frames, all in one call of C: a program may have thousands of threads."""
     begun = map(chain, zip(tuple(innermost)), repeat(repeat(_Frame)))
     callers = map(takewhile, repeat(bool), map(accumulate, begun, repeat(_caller_of)))
     return _uncollected(partial(list, map(list, callers)))
 
 
 def _uncollected(function: Callable[[], Result]) -> Result:
-    """What a function of C returns, during which nothing is collected."""
+    """Call a function of C while no garbage collection can begin; returns what it returns."""
     if not _COLLECTS_MEANWHILE:
         return function()
     # All of this is done in C, so no other thread can switch collections on or off in between.

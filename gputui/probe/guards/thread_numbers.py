@@ -1,8 +1,8 @@
-"""The main thread, by the numbers that the interpreter and the kernel have for it.
+"""The numbers that the interpreter and the kernel have for the main thread.
 
 `threading.main_thread().ident` is no thread's number where a library has replaced threads (gevent), and a function of C
-that trusts such a number reads wild memory. So numbers are taken in the main thread itself, and go only where they are
-checked: as keys of a dictionary, into paths below /proc, and to the kernel.
+that trusts such a number reads wild memory. So numbers are taken in the main thread itself, and used only where they
+are checked: as keys of a dictionary, in paths below /proc, and by the kernel.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from time import clock_gettime
 from gputui.probe.guards.originals import get_ident, get_native_id
 
 _THREAD_CLOCK = 0b110
-"""Of a clock's number (clock_gettime(2)): for how long one thread has used the processor. The kernel checks it."""
+"""The bits of a clock's number (clock_gettime(2)) that mean one thread's processor time."""
 
 
 class _MainThread:
@@ -31,7 +31,7 @@ class _MainThread:
 
 _main = _MainThread()
 note_main_thread = _main.note
-"""Called in the main thread, which nothing but the interpreter can tell."""
+"""Takes the numbers of the calling thread. Call it only where the interpreter itself says that it is the main one."""
 
 
 def note_first_thread() -> None:
@@ -51,7 +51,7 @@ def is_main_thread() -> bool:
 
 
 def main_ident() -> int | None:
-    """The interpreter's number of the main thread, which may be that of no thread as long as none was taken there."""
+    """The interpreter's number of the main thread; `threading`'s (None without it) until the number was taken there."""
     if _main.ident is not None:
         return _main.ident
     threading = sys.modules.get("threading")
@@ -65,7 +65,7 @@ def main_native_id() -> int:
     threading = sys.modules.get("threading")
     native_id = None if threading is None else threading.main_thread().native_id
     is_there = native_id is not None and os.path.exists(f"/proc/self/task/{native_id}")
-    return native_id if native_id is not None and is_there else os.getpid()  # else the parent's, in a forked process
+    return native_id if native_id is not None and is_there else os.getpid()  # a fork may leave the parent's number
 
 
 def main_processor_s() -> float:

@@ -20,7 +20,7 @@ uses these as well.
 """
 
 _LOCK_CALLS = {"x86_64": "202", "aarch64": "98"}
-"""The number of futex, in which a thread waits for a lock: the interpreter's, or one of the program's."""
+"""The number of futex, the call in which a thread waits for a lock: the interpreter's, or one of the program's."""
 
 JAILED = (
     "The program's main thread has put itself into a jail (seccomp), which may end the program for a system call of a"
@@ -60,7 +60,7 @@ def may_want_to_run() -> bool:
 
 
 def is_jailed() -> bool:
-    """Whether the main thread has more filters of system calls than this thread, which had those of its start."""
+    """Whether the main thread's filters of system calls differ from this thread's, which are those of its start."""
     return _jail(_task()) != _jail("/proc/thread-self")
 
 
@@ -74,7 +74,7 @@ class Watch:
         self._place = place()  # last: reading the files above lets other threads run
 
     def has_moved(self) -> bool:
-        """Whether it has run Python code or, if it was asleep, anything at all."""
+        """Whether the main thread has run Python code or, if it was asleep, anything at all."""
         if place() != self._place:
             return True
         return self._is_asleep and _context_switches(_task()) != self._switches

@@ -1,11 +1,11 @@
 """Calls in the program's main thread, one at a time, with the program running in between.
 
-All that the probe wants of the main thread (counters, looks, actions) goes through one `MainThread`. At most one entry
-is in the interpreter's queue, and the next is added only after the main thread has left the last one and the probe's
-thread has waited for as long as that took. So the program makes progress however slow a call is and however often
-viewers ask. The clock alone does not say that the program has run: while the probe's thread works, it may hold the
-interpreter's lock, and a busy machine may give the main thread no processor. In Python 3.11, a function that is traced
-does not even begin while a signal, a pending call or a request for the lock is waiting.
+All calls in the main thread (counters, looks, actions) go through one `MainThread`. At most one entry is in the
+interpreter's queue. The next is added only after the main thread has left the last one and the probe's thread has
+waited for as long as that took. So the program makes progress however slow a call is and however often viewers ask. The
+clock alone does not say that the program has run: while the probe's thread works, it may hold the interpreter's lock,
+and a busy machine may give the main thread no processor. In Python 3.11, a function that is traced does not even begin
+while a signal, a pending call or a request for the lock is waiting.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ Result = TypeVar("Result")
 Entry = Callable[[], None]
 
 _CHECK_AGAIN_S = 0.005
-"""When to look again whether the main thread has left an entry: it takes longer than this only under a profiler."""
+"""When to check again whether the main thread has left an entry; that takes longer only under a profiler."""
 _LONGEST_CHECK_S = 1.0
 LOST_AFTER_S = 2.0
 """How long an entry waits before it may count as lost: a main thread that runs Python comes to it at once."""
 PATIENCE = 10
-"""For how many times as long as the last call took to wait for a main thread that does not use the processor."""
+"""How many times the last call's duration to wait for a main thread that does not use the processor."""
 MAX_LOST = 8
-"""How many entries in a row may count as lost: those that are not lost after all fill the interpreter's queue."""
+"""How many entries in a row may count as lost: any that are not lost after all fill the interpreter's queue."""
 
 
 class MainThread:
-    """The main thread as its callers share it. `wake` is called in the main thread when a call has ended.
+    """The main thread, shared by all its callers. `wake` is called in the main thread when a call has ended.
 
-    Everything else is called in the probe's thread.
+    All methods are called in the probe's thread, but for `_run`.
     """
 
     def __init__(self, wake: Callable[[], object]) -> None:
@@ -58,7 +58,7 @@ class MainThread:
         """The entry in the interpreter's queue."""
         self._queued_at = 0.0
         self._seen_at: tuple[int, int] | None = None
-        """Where the absent main thread was last: if it has moved on since, the entry is lost."""
+        """Where the absent main thread was at the last check: if it has moved on since, the entry is lost."""
         self._lost = 0
         self._is_running = False
         self._stopped_s = 0.0
@@ -77,15 +77,15 @@ class MainThread:
 
     @property
     def _is_inside(self) -> bool:
-        """Whether the main thread is in an entry; one that has failed may not have said that it is over."""
+        """Whether the main thread is in an entry. `_is_running` alone may be left True by an entry that has failed."""
         return self._is_running and not self._pending.is_left
 
     @property
     def _has_had_its_turn(self) -> bool:
-        """Whether the main thread has used the processor since the last call for as long as that did.
+        """Whether the main thread has used the processor since the last call for as long as that call did.
 
-        On a busy machine it may not have come to run. It need not, if it waits for something outside the process; where
-        that cannot be known, a longer time counts as well.
+        On a busy machine it may not have come to run. It need not run if it waits for something outside the process; as
+        that is not always known, `PATIENCE` times the call's duration is enough, too.
         """
         if self._let_run_s >= PATIENCE * self._stopped_s:
             return True
@@ -100,7 +100,7 @@ class MainThread:
     def check_at(self) -> float:
         """When (`perf_counter`) there may be something to do, unless the wake function is called first.
 
-        Once the program has had its time: at a later check another caller may be due, too, and come first each time.
+        That is as soon as the program has had its time: at a later check another caller may be due, too, and go first.
         """
         now = perf_counter()
         if self._is_inside:
@@ -112,7 +112,7 @@ class MainThread:
         return now + max(left_s if left_s > 0 else self._stopped_s, _CHECK_AGAIN_S)
 
     def note_wait(self, began: float) -> None:
-        """The probe's thread has waited from `began` (`perf_counter`) until now, and the program could run."""
+        """Note that the probe's thread has waited from `began` (`perf_counter`) until now: the program could run."""
         self._let_run_s += max(0.0, perf_counter() - max(began, self._stopped_until))
 
     def enter(self, entry: Entry) -> None:
@@ -145,7 +145,7 @@ class MainThread:
         if self._pending.is_queued and self._is_lost():
             self._pending.forget()
         if self._pending.is_queued:
-            if not self._pending.has_function:  # the entry before was withdrawn, and its place in the queue is free
+            if not self._pending.has_function:  # it was withdrawn: its entry in the queue can run the next
                 self._hand_over()
         elif self.is_free and self._pending.is_left:
             self._queued_at = perf_counter()
@@ -179,7 +179,7 @@ class MainThread:
     def _run(self, entry: Entry) -> None:
         began, processor_began_s = perf_counter(), main_processor_s()
         self._is_running, self._current = True, None
-        self._lost = 0  # the interpreter empties its queue at once: those before this entry are gone
+        self._lost = 0  # the interpreter empties its queue in one go, so entries before this one are gone
         try:
             entry()
         finally:
@@ -203,7 +203,7 @@ else:  # Python 3.12 and newer would look up `typing` in `sys.modules`, where it
 
 
 class MainThreadCall(Generic[Result]):
-    """One call at a time, with a deadline: its result arrives later, or another takes its place."""
+    """One call at a time, with a deadline: `finished` returns its result later, or another result in its place."""
 
     def __init__(self, main_thread: MainThread) -> None:
         self._main_thread = main_thread
@@ -215,7 +215,7 @@ class MainThreadCall(Generic[Result]):
         self._failures = 0
         """How many calls had failed before this one."""
         self._number = 0
-        """Of the call under way: what an earlier, abandoned call still returns is dropped."""
+        """The number of the call under way: a result of an earlier call, which was abandoned, is dropped."""
         self._asked_at = 0.0
         self._give_up_at = 0.0
         self._check_at = 0.0
@@ -241,13 +241,13 @@ class MainThreadCall(Generic[Result]):
         *,
         in_backward_s: float | None = None,
     ) -> None:
-        """Have `function` run soon; the result is `without(failure)` if it fails, or calls are switched off.
+        """Have `function` run soon; the result is `without(failure)` if it fails, or if nothing may be called.
 
-        `failure` is a sentence, "" if a signal handler of the program has interrupted it.
+        `failure` is a sentence, "" if a signal handler of the program has interrupted the function.
 
-        It is given up after `wait_s`. If the probe's own thread can do the work too, it does so as soon as the main
-        thread is absent and waits for input, or after `BUSY_S`. `in_backward_s` is how long it then waits for the end
-        of a backward pass.
+        After `wait_s`, `finished` calls `instead` in the probe's thread. If `in_backward_s` is given, `instead` does
+        the same work and is called sooner: once the main thread is absent and waits for input, or is absent for
+        `BUSY_S`; during a backward pass, no sooner than `in_backward_s` after now.
         """
         self._result, self._in_backward_s, self._asked_at = None, in_backward_s, perf_counter()
         self._give_up_at = self._asked_at + wait_s
@@ -270,7 +270,7 @@ class MainThreadCall(Generic[Result]):
         self._result, self._check_at = result, perf_counter()
 
     def finished(self, instead: Callable[[], Result]) -> Result | None:
-        """The result, once; that of `instead()` if the main thread did not come in time."""
+        """The result, once, or that of `instead()` if the main thread did not come in time; None until then."""
         if not self.is_under_way:
             return None
         self._main_thread.advance()

@@ -1,16 +1,16 @@
-"""Holding back the program's signal handlers for the time of a stop.
+"""Holds back the program's signal handlers for the time of a stop.
 
 Python runs a signal handler between any two instructions of the main thread, and so between those of a look, while
-PyTorch's modes are suspended: what the handler computes would then have no graph, or be of another type. So each
-handler gives way to a function of C that notes the signal, and runs right after the stop, where the program is.
+PyTorch's modes are suspended: tensors that a handler computes would have no graph then, or be of another type. So each
+handler is replaced by a function of C that notes the signal; the handler itself runs right after the stop.
 
-`signal.signal` also says what the kernel calls, and drops what `signal.siginterrupt` has said. So a signal for which
-the kernel calls anything but Python is left alone, and the kernel's settings are put back as they were.
+`signal.signal` also changes which function the kernel calls, and undoes `signal.siginterrupt`. So signals for which the
+kernel calls a function that is not Python's are left alone, and afterwards the kernel's settings are restored.
 """
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # `signal` looks handlers up in an enum, by their own hash
+import _signal  # type: ignore[import-not-found]  # `signal` calls the handlers' own `__hash__`
 from collections.abc import Callable
 from ctypes import Array, c_char, c_int, c_void_p, create_string_buffer, pythonapi
 from functools import lru_cache
@@ -26,13 +26,13 @@ ACTION_BYTES = 256
 """More than the kernel's settings for a signal take (`struct sigaction`), whose first word is the function it calls."""
 WORD_BYTES = 8
 HELD = sorted(_signal.valid_signals() - FAULTS)
-"""The signals whose handlers give way."""
+"""The signals whose handlers are held back."""
 IGNORED_BY_DEFAULT = (_signal.SIGURG, _signal.SIGWINCH, _signal.SIGCONT)
-"""Signals that do nothing where nobody has asked for them: with one of these, Python's own function is found."""
+"""Signals that do nothing without a handler: `_pythons_function` gives one of them a handler for a moment."""
 
 
 class _Held(NamedTuple):
-    """A handler that has given way, and the kernel's settings."""
+    """A handler that is held back, and the kernel's settings for its signal."""
 
     number: int
     handler: Any
@@ -40,16 +40,16 @@ class _Held(NamedTuple):
 
 
 class _Signals:
-    """Those of this process: a forked child puts back what it finds held here."""
+    """The signals that are held back in this process. A forked child puts back those that it finds here."""
 
     def __init__(self) -> None:
         self.held: list[_Held] = []
         self.noted: dict[int, FrameType | None] = {}
         self.note = self.noted.setdefault
-        """Called with the number and the frame; not a Python function, so nothing runs in the middle of a look."""
+        """The handler in between, called with number and frame. A function of C: no Python code runs within a look."""
 
     def hold(self) -> None:
-        """Have signals noted, in the main thread."""
+        """Have signals noted instead of handled; call it in the main thread."""
         python = _pythons_function()
         if python is None:
             return
@@ -77,7 +77,7 @@ class _Signals:
             try:
                 handlers[number](number, frame_of_the_program())
             except BaseException:  # the handler's, which goes to the program
-                while self.noted:  # as Python does, which keeps the others for the program's next instruction
+                while self.noted:  # leave them to Python, which handles them at the program's next instruction
                     _signal.raise_signal(self.noted.popitem()[0])
                 raise
 
@@ -107,7 +107,7 @@ def without_handlers(function: Callable[[], None]) -> None:
 
 
 def after_fork_in_child() -> None:
-    """Another thread has forked during a stop, and its copy is the main thread of the child."""
+    """If another thread has forked during a stop, its copy is the child's main thread: put the handlers back there."""
     _signals.noted.clear()
     _signals.put_back()
 
@@ -122,14 +122,14 @@ def _action(number: int) -> Array[c_char]:
 @lru_cache(maxsize=None)
 def _sigaction() -> Callable[[int, Any, Any], int]:
     """`sigaction(2)`; cached, as each new function object would be cyclic garbage."""
-    sigaction = pythonapi["sigaction"]  # by item: an object of our own, whose types may be set
+    sigaction = pythonapi["sigaction"]  # by item: a function object of our own, whose types may be set
     sigaction.argtypes, sigaction.restype = (c_int, c_void_p, c_void_p), c_int
     return sigaction
 
 
 @lru_cache(maxsize=None)
 def _pythons_function() -> bytes | None:
-    """The address of the function of Python that the kernel calls for signals with a handler in Python."""
+    """The address of the C function that the kernel calls where a signal has a Python handler; None if not found."""
     for number in IGNORED_BY_DEFAULT:
         before = _action(number)
         if before.raw[:WORD_BYTES] == bytes(WORD_BYTES) and _signal.getsignal(number) == _signal.SIG_DFL:

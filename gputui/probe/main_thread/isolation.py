@@ -1,7 +1,7 @@
-"""Reading tensors while the main thread is in one of PyTorch's modes, without the mode noticing.
+"""Reads tensors while the main thread is in one of PyTorch's modes, without the mode noticing.
 
-Most of what a look reads never reaches PyTorch's dispatcher. Shapes do while `torch.jit.trace` runs (they become nodes
-of its graph, which then crashes the process), and so do the parts of sparse tensors and the question whether memory is
+Most of what a look reads never reaches PyTorch's dispatcher. Shapes do while `torch.jit.trace` runs: they become nodes
+of its graph, which then crashes the process. So do the parts of sparse tensors and the question whether memory is
 pinned: autograd makes nodes for them, with a traceback each in anomaly mode, saved-tensor hooks pack them, and
 profilers list them.
 """
@@ -30,7 +30,7 @@ def isolated(torch: Torch, function: Callable[[], Result]) -> Result:
     if graph is None:
         return _outside_modes(core, function)
     tracer = core._parse_dispatch_key("Tracer")
-    with core._SetExcludeDispatchKeyGuard(tracer, False):  # while it is excluded, PyTorch refuses the change below
+    with core._SetExcludeDispatchKeyGuard(tracer, False):  # False: while this key is excluded, the next line would fail
         try:
             core._set_tracing_state(None)
             return _outside_modes(core, function)

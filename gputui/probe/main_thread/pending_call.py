@@ -20,7 +20,7 @@ from gputui.probe.guards.thread_numbers import note_main_thread, noted_main_iden
 from gputui.probe.main_thread.untraced import UntracedCall
 
 FRAMES = 100
-"""How many a look needs, and some more: a look in a program that is deep in recursion."""
+"""How many nested calls a look needs, and some more, in a program that is deep in recursion."""
 _alive: list[PendingCall] = []
 """Every PendingCall ever made: a call cannot be taken out of the interpreter's queue, which holds a bare pointer."""
 
@@ -36,7 +36,7 @@ class PendingCall:
         self._function: Callable[[], None] | None = None
         self._is_queued = False
         self._pid = os.getpid()
-        """A child that another thread forks meanwhile gets a copy of the queue, whose entries are its parent's."""
+        """A forked child may get a copy of the queue: entries that its parent has added do nothing there."""
         self._untraced: UntracedCall | None = None
         _alive.append(self)
 
@@ -59,7 +59,7 @@ class PendingCall:
         return not self._is_queued and not any(map(_is_inside, _where_it_may_run()))
 
     def request(self, function: Callable[[], None]) -> bool:
-        """Have `function` run once, soon, instead of one still waiting; False if the interpreter's queue is full."""
+        """Have `function` run once, soon, instead of any that still waits; False if the interpreter's queue is full."""
         self._function = function
         if self._is_queued:
             return True
@@ -70,7 +70,7 @@ class PendingCall:
         return is_added
 
     def forget(self) -> None:
-        """Count the entry as gone: a signal handler of the program raised an exception right before it ran."""
+        """Count the entry as gone: a signal handler of the program raised an exception right before the entry ran."""
         self._is_queued = False
 
     def withdraw(self) -> bool:
@@ -101,7 +101,7 @@ class PendingCall:
 
 
 def _need_room(frames: int) -> None:
-    """Raise RecursionError unless so many more functions can call each other: a look must not fail half-way."""
+    """Raise RecursionError unless so many nested calls are possible: a look must not fail half-way."""
     if frames:
         _need_room(frames - 1)
 
@@ -123,7 +123,7 @@ def _functions() -> tuple[Callable[[Any, int], int], Any]:
     import ctypes
 
     is_true = ctypes.cast(ctypes.pythonapi.PyObject_IsTrue, ctypes.c_void_p)
-    add = ctypes.pythonapi["Py_AddPendingCall"]  # by item: an object of our own, whose types may be set
+    add = ctypes.pythonapi["Py_AddPendingCall"]  # by item: a function object of our own, whose types may be set
     add.argtypes, add.restype = (ctypes.c_void_p, ctypes.c_void_p), ctypes.c_int
     return add, is_true
 
@@ -139,8 +139,8 @@ def _is_closed() -> bool:
 def keep_from_compiling(function: FunctionType, *, is_early: bool = False) -> None:
     """Keep torch.compile away from this function and all it calls, even if it interrupts a compiled program.
 
-    Call it before the function that a pending call or a signal handler runs has started. Otherwise Dynamo would trace
-    the look, which then sees fake tensors and fails. `is_early`: the program may still begin to compile.
+    Call it before a pending call or PyTorch runs the function. Otherwise Dynamo would trace the look, which then sees
+    fake tensors and fails. `is_early`: also if the program has not imported Dynamo yet, as it may still compile.
     """
     if "torch._dynamo" not in sys.modules and not is_early:  # the program compiles nothing
         return

@@ -63,7 +63,7 @@ def main_thread_location() -> str:
 
 
 def main_thread_frame() -> FrameType | None:
-    """The innermost Python frame of the main thread; None where its number is not known yet."""
+    """The innermost Python frame of the main thread; None while its number is not known."""
     ident = main_ident()
     return None if ident is None else current_frames().get(ident)
 

@@ -1,4 +1,4 @@
-"""Running the probe's functions hidden from Python's profilers and tracers: cProfile, coverage, pdb, torch.profiler.
+"""Runs the probe's functions hidden from Python's profilers and tracers: cProfile, coverage, pdb, torch.profiler.
 
 CPython calls none of them for a thread while its count of suspensions (`PyThreadState.tracing`) is above zero. A
 profiler has seen a Python function before that function can do anything about it, so the count is raised by functions
@@ -15,7 +15,7 @@ from operator import methodcaller
 from typing import Any
 
 TRACING_OFFSET_3_10 = 44
-"""Where `tracing` lies in the `PyThreadState` of CPython 3.10, which has no function that changes it."""
+"""Where `tracing` lies in the `PyThreadState` of CPython up to 3.10, which has no function that changes it."""
 
 _call = methodcaller("__call__")
 
@@ -23,7 +23,7 @@ _call = methodcaller("__call__")
 class UntracedCall:
     """An object that calls `function`, which must return False, when C asks for its truth value (`PyObject_IsTrue`)."""
 
-    __slots__ = ("__bool__",)  # C calls what is in the slot
+    __slots__ = ("__bool__",)  # C calls what is in this slot of the type
 
     def __init__(self, function: Callable[[], bool]) -> None:
         suspend, update = _functions()
@@ -41,10 +41,10 @@ class _Calls:
 
 
 def untraced(function: Callable[[], Any]) -> Any:  # noqa: ANN401
-    """What a function returns, with profilers and tracers of all threads kept out of it.
+    """Call a function hidden from profilers and tracers; returns what it returns.
 
-    They see no function begin whose end they do not see. memray keeps a thread's frames from where it begins until it
-    sees their end, and reads them at each allocation: nothing is kept from it.
+    They see no function begin whose end they do not see. Nothing is hidden from memray: it keeps each frame that it has
+    seen begin until it sees the frame end, and reads it at each allocation.
     """
     if "memray._memray" in sys.modules:
         return function()
@@ -55,17 +55,17 @@ def untraced(function: Callable[[], Any]) -> Any:  # noqa: ANN401
 
 @lru_cache(maxsize=None)
 def _functions() -> tuple[Callable[[], object], tuple[Callable[[], object], ...]]:
-    """A function of C that suspends tracing in the calling thread, and those to call in Python 3.11 when it is over.
+    """A function of C that suspends tracing in the calling thread, and those to call afterwards from Python 3.11 on.
 
-    There the interpreter's flag that anything traces would otherwise miss a profiler that a signal handler of the
-    program has started meanwhile. (In 3.10 it does: that profiler begins with the next one that is started.)
+    Those update the interpreter's flag that something traces, which would otherwise miss a profiler that a signal
+    handler of the program has started meanwhile. (In 3.10 it does: that profiler begins when another one is started.)
     """
     import ctypes
 
-    own_state = ctypes.pythonapi["PyThreadState_Get"]  # by item: objects of our own, whose types may be set
+    own_state = ctypes.pythonapi["PyThreadState_Get"]  # by item: function objects of our own, whose types may be set
     own_state.restype = ctypes.c_void_p
     states = iter(own_state, None)  # endless: each `next` asks for the state of the calling thread
-    if not hasattr(ctypes.pythonapi, "PyThreadState_EnterTracing"):  # Python 3.10
+    if not hasattr(ctypes.pythonapi, "PyThreadState_EnterTracing"):  # Python 3.10 and older
         fill = ctypes.pythonapi["memset"]
         fill.argtypes, fill.restype = (ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t), None
         return map(fill, map(TRACING_OFFSET_3_10.__add__, states), repeat(1), repeat(1)).__next__, ()

@@ -35,17 +35,14 @@ _IN_A_COLLECTION = "A garbage collection was already running, and Python starts 
 
 
 class ActionRequest(NamedTuple):
-    """`name` is one of `ACTIONS`, or `RECORD_STEP`.
-
-    `wait_s` is how long to wait for the main thread.
-    """
+    """`name` is one of `ACTIONS`, or `RECORD_STEP`; `wait_s` is how long to wait for the main thread."""
 
     name: str
     wait_s: float
 
 
 def forbidden() -> str:
-    """Why no action is accepted, "" if they are."""
+    """Why no actions are accepted, "" if they are."""
     return FORBIDDEN if os.environ.get(environment.PROBE_ACTS) == "0" else ""
 
 
@@ -135,7 +132,7 @@ def _run_action(torch: ModuleType | None, name: str) -> dict[str, Any]:
 
 
 def or_failure(function: Callable[[], Result], failed: Callable[[str], Result]) -> Result:
-    """What a function returns; if it fails, what `failed` makes of a sentence: that must not end a training job."""
+    """What `function` returns or, if it fails, what `failed` makes of a sentence: no failure may end a training job."""
     try:
         return function()
     except Exception as error:
@@ -145,7 +142,7 @@ def or_failure(function: Callable[[], Result], failed: Callable[[str], Result]) 
 
 
 def main_thread_did_not_come(name: str, wait_s: float, outcome: str) -> dict[str, Any]:
-    """The answer for an action that the main thread has not begun; `outcome` ends a sentence about it."""
+    """The answer for an action that the main thread has not begun; `outcome` is the end of its sentence."""
     location = process.main_thread_location()
     place = f" (it is at {location})" if location else ""
     reason = f"The program's main thread did not come back to Python within {wait_s:g} s{place}: {outcome}."
@@ -181,7 +178,7 @@ def counters(torch: ModuleType | None) -> list[dict[str, Any]]:
 
 
 def nothing_done(name: str, reason: str) -> dict[str, Any]:
-    """The answer for an action that was not done."""
+    """The answer for an action that was not done, and the fields to fill in for one that was."""
     return {
         "type": "action_result",
         "time": wall_clock(),
@@ -195,7 +192,7 @@ def nothing_done(name: str, reason: str) -> dict[str, Any]:
 
 
 def _collect(_torch: ModuleType | None, result: dict[str, Any]) -> str:
-    """A full collection. Inside a running one, Python starts none and calls none of `gc.callbacks`."""
+    """Run a full collection. Inside a running one, Python starts none and calls none of `gc.callbacks`."""
     phases: dict[str, dict[str, int]] = {}
     note = phases.__setitem__  # not a Python function, in which an exception of a signal handler would be lost
     gc.callbacks.append(note)
@@ -239,7 +236,7 @@ def _has_expandable_leftovers(raw_map: RawMap) -> bool:
 
 
 def _empty_cache(torch: ModuleType, result: dict[str, Any]) -> str:
-    """PyTorch unmaps pages of every device but synchronises only the current one first, so the others are done here."""
+    """Empty the cache. PyTorch unmaps pages of all devices but synchronises only the current: this does the others."""
     current = torch._C._cuda_getDevice()
     segments = result["raw_map"].segments if result["raw_map"] else ()
     for device in sorted({entry["device"] for entry in segments if entry.get("is_expandable", False)} - {current}):

@@ -1,6 +1,6 @@
-"""One viewer: what it has asked for, and its socket.
+"""One viewer: what it has asked for, and its connection, which sends frames as fast as the viewer reads them.
 
-Messages are received, and frames sent as far as the viewer reads them; a slow viewer is dropped.
+A viewer that is too slow is disconnected.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ class Connection:
         return bool(self._unsent)
 
     def check_patience(self) -> None:
-        """Raise Gone if the viewer has taken longer than `PATIENCE_S` over something."""
+        """Raise Gone if the viewer has taken longer than `PATIENCE_S` to say hello, to complete a frame or to read."""
         deadlines = (self._read_deadline, self._write_deadline)
         if any(deadline is not None and monotonic() > deadline for deadline in deadlines):
             raise Gone
 
     def receive(self) -> list[dict[str, Any]]:
-        """The messages that have arrived; raises Gone at the end, FrameError for anything but this protocol."""
+        """The messages that have arrived. Raises Gone if the viewer has gone, FrameError for another protocol."""
         self._check()
         try:
             data = self._socket.recv(_READ_BYTES)
@@ -119,7 +119,7 @@ class Connection:
 
 
 class Viewer:
-    """`interval_s` and `next_statistics_at` (`perf_counter`) are of the statistics it has subscribed to.
+    """`interval_s` (None: not subscribed) and `next_statistics_at` (`perf_counter`) say when statistics are sent.
 
     `look_request` is the look it waits for, `stamp` the state of the allocator in the last look that it was sent.
     """
@@ -135,7 +135,7 @@ class Viewer:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it can be sent more: it has read everything so far."""
+        """Whether it can be sent more: it has said hello, and has read everything so far."""
         connection = self.connection
         return connection.is_greeted and not connection.is_ending and not connection.has_unsent
 

@@ -1,4 +1,4 @@
-"""Answers a viewer that finds out what `gc.collect()` would free: reads a part of all references, or proves it."""
+"""Answers a viewer that asks what `gc.collect()` would free: with a part of all references, or with a proof."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _CHANGING = "A backward pass was under way, or a graph was too long for one stop
 
 
 class GarbageRequest(NamedTuple):
-    """A part of the references from `place` on, None for the first; or, where there are `cycles`, a proof of them.
+    """Asks for a part of the references from `place` on (None: the first) or, unless `cycles` is None, for a proof.
 
     `cycles` and `nodes` are as in `proof.proven`, each object by its address and that of its type.
     """
@@ -59,7 +59,7 @@ class GarbageReader:
         return self._call.deadline
 
     def ask(self, viewer: Viewer, request: GarbageRequest) -> None:
-        """Begin with a viewer's request, unless another one's is under way."""
+        """Begin with a viewer's request, unless another request is under way."""
         if self._request is not None:
             viewer.send(not_known(request, BUSY))
             return
@@ -110,7 +110,7 @@ class GarbageReader:
 
 
 def not_known(request: GarbageRequest, reason: str) -> dict[str, Any]:
-    """The answer where nothing was read."""
+    """The answer where nothing was read, and the fields to fill in otherwise."""
     if request.cycles is None:
         return {"type": "references", "reason": reason, "is_broken": False, "next": None, "stop_ms": 0.0, "cost": {}}
     return {"type": "garbage", "time": wall_clock(), "groups": [], "reason": reason, "cost": {}}
@@ -168,7 +168,7 @@ def _prove(torch: Torch, request: GarbageRequest, answer: dict[str, Any]) -> str
 
 
 def _encoded(part: Part) -> dict[str, Any]:
-    """Its fields, with each array of numbers as base64 of their bytes in this machine's order."""
+    """The fields of a part, with each array of numbers as base64 of their bytes in this machine's order."""
     place: Place | None = part.next
     names = ("addresses", "types", "counts", "lengths", "referents", "tensors", "nodes")
     columns = {name: b2a_base64(getattr(part, name), newline=False).decode() for name in names}

@@ -141,5 +141,5 @@ _READ: dict[Request, Callable[[dict[str, Any]], Any]] = {
 
 
 def is_answered(request: LookRequest | None, method: str, *, is_urgent: bool) -> bool:
-    """Whether a look by `method` answers the request; one that is not urgent may have been reduced."""
+    """Whether a look answers the request. A look that was not urgent answers no urgent one: it may lack some parts."""
     return request is not None and request.method == method and (is_urgent or not request.is_urgent)

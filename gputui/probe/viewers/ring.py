@@ -9,14 +9,14 @@ MAX_EVENTS = 16_000
 LEAST_EVENTS = 500
 """A shorter ring would hold no step of any model."""
 EVENTS_SHARE = 0.25
-"""The part of `STOP_S` that reading map and events may take by the trial; the machine may become busier."""
+"""The part of `STOP_S` that the trial may predict for reading map and events; the machine may become busier."""
 
 
 def ring_length(without_s: float, with_s: float, counts: list[int]) -> int:
     """How many events of each device to keep, so that reading them takes no longer than planned.
 
-    Reading took `with_s` with the events that `counts` has for each device, and `without_s` without any: the first
-    call, which may have been slow for other reasons.
+    In the trial, reading took `with_s` with so many events of each device as `counts` says. Switching the recording on,
+    without any events, took `without_s`; as the first call, it may have been slow for other reasons.
     """
     map_s = min(without_s, with_s / 2)
     per_event_s = (with_s - map_s) / max(1, sum(counts))

@@ -35,7 +35,7 @@ _WAIT_AT_EXIT_S = 0.1
 class Server:
     """All viewers of this process. `marks` are (number, time, label); `mark` adds one.
 
-    `end` has the probe end, and returns "", or why it does not.
+    `end` has the probe end and returns "", or returns why the probe does not end.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Server:
         return bool(self._viewers)
 
     def run(self, stop: Stop) -> None:
-        """Serve a round, and more while there are viewers, hidden from debuggers: they stop threads that they see."""
+        """Serve rounds until no viewer is left or `stop` asks; hidden from debuggers, which stop threads they see."""
         untraced(lambda: any(iter(lambda: self._round(stop), None)))
 
     def _round(self, stop: Stop) -> bool:
@@ -95,14 +95,14 @@ class Server:
         return not self._viewers or stop.is_asked
 
     def say_last(self, error: str | None) -> None:
-        """Send viewers the counters at the end and why it ends, as far as they read it within `_WAIT_AT_EXIT_S`.
+        """Send viewers the last counters and why the probe ends, as far as they read it within `_WAIT_AT_EXIT_S`.
 
         `error` is what ended the program, "" if nothing did, None if the program goes on without the probe.
         """
         deadline = monotonic() + _WAIT_AT_EXIT_S
 
         def say(viewer: Viewer) -> None:
-            viewer.connection.flush_until(deadline)  # it may be in the middle of a look
+            viewer.connection.flush_until(deadline)  # a look may be half sent
             self._keep_up(viewer)
             if viewer.interval_s is not None and viewer.is_ready:
                 self._send_statistics(viewer, counters.read(process.loaded_torch()))
@@ -113,7 +113,7 @@ class Server:
             self._attempt(viewer, say)
 
     def fail(self, reason: str) -> None:
-        """Disconnect every viewer, which gets the reason as far as it reads it within `_WAIT_AT_EXIT_S`."""
+        """Tell every viewer the reason, as far as it reads it within `_WAIT_AT_EXIT_S`, and disconnect it."""
         deadline = monotonic() + _WAIT_AT_EXIT_S
 
         def say(viewer: Viewer) -> None:
@@ -253,7 +253,7 @@ class Server:
         if not self._look_runner.is_under_way:
             waiting = [(viewer, viewer.look_request) for viewer in self._viewers if viewer.look_request]
             ready = [request for viewer, request in waiting if self._is_time(viewer, request)]
-            if ready:  # one that is urgent, and the shortest pause that one of the viewers allows
+            if ready:  # an urgent one first; of several, the one with the shortest pause
                 request = min(ready, key=lambda request: (not request.is_urgent, request.pause_ms))
                 if request.is_urgent or self._top_watch.is_moment(is_eager=self._look_runner.is_eager):
                     self._look_runner.begin(request, is_at_top=self._top_watch.begin() and not request.is_urgent)
@@ -264,7 +264,7 @@ class Server:
         if not self._look_runner.is_automatic_due or viewer.connection.has_unsent:
             return False
         if perf_counter() > self._counters.fetched_at + _LONGEST_WAIT_S:
-            self._counters.begin()  # they say whether memory has changed
+            self._counters.begin()  # the counters say whether memory has changed
             return False
         if viewer.stamp is not None and viewer.stamp == self._look_runner.stamp():
             return False

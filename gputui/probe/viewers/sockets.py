@@ -1,4 +1,4 @@
-"""The probe's socket file: in the user's own folder, named after the process; removes those of dead processes."""
+"""The probe's socket, whose file is in the user's own folder; removes the files that dead processes have left there."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Listener:
         return connection
 
     def refuse(self, reason: str) -> None:
-        """Tell the viewers that wait why nobody serves them."""
+        """Tell the waiting viewers why nobody serves them, and disconnect them."""
         # Not by `json`: it may be what cannot be imported.
         printable = "".join(letter if letter.isprintable() and letter not in '"\\' else "?" for letter in reason)
         words = f'{{"type":"refused","protocol":{frames.VERSION},"gputui":"{__version__}","reason":"{printable}"}}'
@@ -88,7 +88,7 @@ def listen() -> Listener:
 
 
 def _started() -> int:
-    """When this process started, by which viewers find its socket; 0 where there is no /proc, for them as well."""
+    """When this process started, by which viewers find its socket; 0 without /proc, which the viewers take as well."""
     started = places.started_at("self")
     if started is None and os.path.exists("/proc/self/stat"):
         raise OSError("/proc/self/stat cannot be read, and viewers find the probe by the start time in it")
@@ -110,7 +110,7 @@ def remove(path: str) -> None:
 
 
 def _socket_folder() -> str:
-    """The first folder in which files can be made; raises OSError for one that cannot be trusted, or without any."""
+    """The first folder in which files can be made; raises OSError if there is none, or if one cannot be trusted."""
     uid = os.geteuid()
     wanted = places.folder_of(uid, os.environ.get("XDG_RUNTIME_DIR"))
     for folder in (wanted, places.folder_of(uid, None), places.folder_in_memory(uid)):
@@ -121,7 +121,7 @@ def _socket_folder() -> str:
 
 
 def _trouble_of(folder: str) -> str | None:
-    """Why a folder cannot be made, such as that its session has ended; None if it is there."""
+    """Why a folder cannot be made, as in $XDG_RUNTIME_DIR of a session that has ended; None if it is there."""
     try:
         _create_safely(folder)
     except OSError as error:

@@ -1,9 +1,9 @@
 """Records a step: the allocator's events over some seconds, read in one stop together with a look at the same moment.
 
-PyTorch keeps the events in a ring of bounded length, so what one stop has to read is bounded too. How long the ring may
-be, a trial tells: the first events are read at once, and their time is measured, which differs by a factor of ten
-between machines and between a quiet and a busy one. Meanwhile the probe reads only counters. They tell when whole steps
-have passed: the program comes back to the same numbers of live blocks and bytes after the same number of events.
+PyTorch keeps the events in a ring of bounded length, so what one stop has to read is bounded too. A trial tells how
+long the ring may be: the first events are read at once and timed, as that time differs by a factor of ten between
+machines, and between a quiet and a busy one. After that, the probe reads only counters. They tell when whole steps have
+passed: the program comes back to the same numbers of live blocks and bytes after the same number of events.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from gputui.probe.viewers.ring import MAX_EVENTS, STOP_S, ring_length
 
 TRIAL_EVENTS = 1_000
 TRIAL_AFTER_S = 1.0
-"""After how many events the trial is made; of a program that makes fewer, after this time."""
+"""The trial is made after so many events or, if the program makes fewer, after this time."""
 POLL_S = 0.05
 """How long to wait between two reads of the counters, which take about 10 us for each device."""
 BEFORE_S = 1.0
@@ -40,14 +40,14 @@ AT_LEAST_S = 4.0
 """How long to record at least, unless the ring is full: a step may consist of several passes that look alike."""
 AT_MOST_S = 30.0
 READ_SHARE = 0.6
-"""The part of `STOP_S` that may be left for the tensors, at most."""
+"""The largest part of `STOP_S` that reading the tensors may take."""
 NEAR_PEAK = 0.9
-"""The recording ends when this share of the most that was seen is allocated, since a look then has names for it."""
+"""The recording ends when this share of its highest memory is allocated, so that the look finds names for the peak."""
 PEAK_POLL_S = 0.004
 PEAK_WAIT_S = 3.0
-"""How often to look for such a moment, and for how long."""
+"""How often to read the counters while waiting for such a moment, and for how long."""
 SAME_STATES = 3
-"""How often the program must have come back to the same state."""
+"""How often the same counters must have been seen, the last two intervals having equally many events."""
 
 _INTERRUPTED = "A signal handler of the program interrupted the recording."
 _SILENT = "The program allocated and freed no GPU memory for {:.0f} s, so there is no step to show."
@@ -55,7 +55,7 @@ _GAVE_WAY = "The program began to record its memory history itself, so gputui st
 
 
 class StepRecorder:
-    """Records one step at a time. Only switching, reading counters and the trace happen in the main thread."""
+    """Records one step at a time. `_Recording.advance` runs in the main thread, everything else in the probe's."""
 
     def __init__(self, main_thread: MainThread) -> None:
         self._call: MainThreadCall[dict[str, Any]] = MainThreadCall(main_thread)
@@ -89,7 +89,7 @@ class StepRecorder:
             self._ask()
 
     def finished(self) -> tuple[dict[str, Any], dict[str, Any] | None] | None:
-        """The fields of `model.attached.target.ActionResult`, and of the step that was recorded, once it is over."""
+        """Once it is over: the fields of `model.attached.target.ActionResult`, and of the step (None if it failed)."""
         step = self._step
         if step is None:
             return None
@@ -125,7 +125,10 @@ class StepRecorder:
 
 
 class _Recording:
-    """One recording. `advance` is called again and again in the main thread, until its answer has a `reason`."""
+    """One recording. `advance` is called again and again in the main thread, until its answer has a `reason`.
+
+    `_before` and `_during` list each read of the counters as (`perf_counter`, number of events so far).
+    """
 
     def __init__(self, torch: ModuleType | None) -> None:
         self._torch = torch
@@ -138,12 +141,12 @@ class _Recording:
         self._enough_at = 0.0
         self._most_bytes = 0
         self._max_events = 0
-        """The length of the ring, 0 before the trial."""
+        """The length of the ring in events, 0 before the trial."""
         self.poll_s = POLL_S
         self.is_dropped = False
 
     def advance(self) -> dict[str, Any]:
-        """Count events; switch the recording on, or read and end it, once it is time for that."""
+        """Read the counters; once it is time for that, switch the recording on, or read it and end it."""
         try:
             return or_failure(self._advance, partial(nothing_done, RECORD_STEP))
         finally:
@@ -182,7 +185,7 @@ class _Recording:
         return nothing_done(RECORD_STEP, reason) if reason else {}
 
     def _try(self, torch: ModuleType) -> dict[str, Any]:
-        """Read the first events, and begin again if reading a full ring would take too long."""
+        """Read the first events; begin again with a shorter ring if reading a full one would take too long."""
         from gputui.probe.allocator import allocator
         from gputui.probe.allocator.memory_history import memory_history
 
@@ -200,7 +203,7 @@ class _Recording:
         return {}
 
     def _is_enough(self, devices: list[dict[str, Any]]) -> bool:
-        """Whether the ring is full, whole steps have passed, or it takes too long."""
+        """Whether the ring is full, whole steps have passed, or the recording has taken `AT_MOST_S`."""
         (began_at, first), (now, generation) = self._during[0], self._during[-1]
         state = tuple(device[name] for device in devices for name in ("allocated_bytes", "requested_bytes", "blocks"))
         seen = self._generations.setdefault(state, [])
@@ -213,13 +216,13 @@ class _Recording:
         return repeats and now - began_at >= AT_LEAST_S
 
     def _is_near_peak(self, allocated_bytes: int) -> bool:
-        """Whether about as much is allocated as ever while it recorded, or it has waited long enough for that."""
+        """Whether `NEAR_PEAK` of the recording's highest memory is allocated, or the wait for that is over."""
         now = self._during[-1][0]
         self._enough_at, self.poll_s = self._enough_at or now, PEAK_POLL_S
         return allocated_bytes >= NEAR_PEAK * self._most_bytes or now - self._enough_at > PEAK_WAIT_S
 
     def _read(self, torch: ModuleType) -> dict[str, Any]:
-        """The one stop: the trace with the map, then the tensors as far as there is time, then history is off."""
+        """The one stop: read trace and map, then tensors as far as there is time, and switch the history off."""
         if self._during[-1][1] == self._during[0][1]:
             return nothing_done(RECORD_STEP, _SILENT.format(AT_MOST_S))
         answer = nothing_done(RECORD_STEP, "")
