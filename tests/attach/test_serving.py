@@ -90,6 +90,16 @@ def test_the_cache_and_the_requests_are_those_of_the_engine(server: Child, cuda_
     assert serving["settings"]["longest_of_model"] == 131072
 
 
+def test_the_longest_of_many_requests_is_found(cuda_python: Python):
+    program = SERVER.replace("{utilization}", "0.01")
+    many = "from like_vllm import LLM, Scheduler\n    Scheduler.tokens_of_running = (*range(100), 500)"
+    child = cuda_python.fork(program.replace("from like_vllm import LLM", many))
+    child.expect("ready")
+    document = json.loads(attach(str(child.pid), "--once", "--json", environment=gpu_variables(cuda_python))[1])
+    requests = document["serving"]["requests"]
+    assert (requests["running"], requests["longest_tokens"]) == (101, 500)
+
+
 def test_the_first_lines_say_it_in_the_words_of_the_server(server: Child, cuda_python: Python):
     printed = attach(str(server.pid), "--once", environment=gpu_variables(cuda_python))[1]
     lines = printed.splitlines()

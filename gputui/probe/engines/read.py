@@ -20,7 +20,7 @@ from gputui.probe.objects.torch_types import AnyObject, tensor_base
 FIRST_REST_S, LONGEST_REST_S = 1.0, 64.0
 """How long to wait between searches for an engine that is imported and was not found: a search takes milliseconds."""
 ELEMENTS_AT_MOST = 256
-"""Without effect: the same name is set to 64 below."""
+"""How many groups of layers, cache tensors and requests are read."""
 LONGEST_TEXT, LARGEST = 200, 1e18
 _NOTHING = object()
 _SIZED = (list, tuple, dict, set, deque)
@@ -223,8 +223,8 @@ Found = Dict[str, "weakref.ref[Any]"]
 DEPTH = 5
 """How many steps lead from a variable to an engine at most: such as a server's state, the client, the engine."""
 OBJECTS_AT_MOST = 3000
-ELEMENTS_AT_MOST = 64
-"""How many elements of a container are searched, and how many groups, cache tensors and requests are read."""
+SEARCHED_AT_MOST = 64
+"""How many elements of a container are searched for an engine."""
 COPIED_AT_MOST = 4096
 """A dictionary with more values is skipped, as reading one copies all of them."""
 
@@ -284,9 +284,9 @@ def _held_by(value: AnyObject, engine: EngineFacts, attributes: AttributeReader)
     """The elements of a container; the attributes of an object of the engine's or the program's own; [] for others."""
     cls = type(value)
     if cls in (list, tuple):
-        return list(value[:ELEMENTS_AT_MOST])
+        return list(value[:SEARCHED_AT_MOST])
     if cls is dict:
-        return list(value.values())[:ELEMENTS_AT_MOST] if len(value) <= COPIED_AT_MOST else []
+        return list(value.values())[:SEARCHED_AT_MOST] if len(value) <= COPIED_AT_MOST else []
     if not _is_engines(cls, engine) and not _is_programs(cls):
         return []
     return [held for _, held in attributes.items(value)]

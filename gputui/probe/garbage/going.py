@@ -38,7 +38,8 @@ class Going(NamedTuple):
 class Countdown:
     """Belongs to one stop. `groups` has the number of each object's group, by id: all these go but what C++ keeps.
 
-    `others` are all other tensors and nodes of graphs, which may stay; the caller holds them by this list alone.
+    `others` are all other tensors, nodes of graphs and objects that are held, too: they may stay. The caller holds them
+    by this list alone.
     """
 
     def __init__(self, torch: Torch, groups: dict[int, int], others: list[Any], meter: Meter) -> None:
@@ -186,9 +187,10 @@ class Countdown:
             self._meet(graph.nodes[ident], group, python)
 
     def _staying_nodes(self) -> list[Any]:
-        """The nodes among `others`, and those to which tensors that stay lead."""
+        """The nodes among `others`, and the nodes to which tensors that stay lead."""
         others = [value for ident, value in self._others.items() if ident not in self._gone]
-        nodes = [value for value in others if not self._cpp.is_tensor(value)]
+        objects = [value for value in others if not self._cpp.is_tensor(value)]
+        nodes = [value for value in objects if self._cpp.is_python_node(value) or is_node(self._torch, type(value))]
         stay = [value for value in others if self._cpp.is_tensor(value)]
         stay += [held for held in map(self._gradients.gradient, stay) if held is not None]
         roots = list(compress(stay, self._gradients.have_graphs(stay)))

@@ -121,10 +121,12 @@ class FCFSRequestQueue(deque):
 
 @of("vllm.v1.core.sched.scheduler")
 class Scheduler:
+    tokens_of_running = (100, 200)
+
     def __init__(self, kv_cache_config):
         self.kv_cache_config = kv_cache_config
         self.kv_cache_manager = Config(block_pool=BlockPool())
-        self.running = [Request(100), Request(200)]
+        self.running = list(map(Request, self.tokens_of_running))
         self.waiting = FCFSRequestQueue([Request(0)])
 
 

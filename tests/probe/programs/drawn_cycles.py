@@ -35,6 +35,8 @@ from gputui.probe.objects.handles import Handle
 from gputui.probe.pace.meter import Meter
 
 KEPT: list[object] = []
+TAKEN_UP: list[weakref.ref[object]] = []
+"""What the program gets hold of again, by weak references, between what was reasoned and its proof."""
 CALLED: list[str] = []
 PIECES = []
 DRAW = random.Random()
@@ -426,6 +428,15 @@ def saved_by_hooks():
     return thing.out
 
 
+@piece
+def taken_up_again():
+    thing, other = Thing(), Thing()
+    thing.own, thing.value = thing, tensor()
+    other.own, other.out = other, tensor(requires_grad=True).exp()
+    TAKEN_UP.append(weakref.ref(thing))
+    return thing
+
+
 def draw(seed: int, only: str) -> list[str]:
     """Make the cycles of one program; some of the objects stay in a variable, a frame or C."""
     DRAW.seed(seed)
@@ -455,6 +466,7 @@ def forecast() -> tuple[list[dict[str, object]], bool]:
     (found,) = deque(references.candidates(), maxlen=1)
     cycles = {Handle(at, found.types[at]): number for at, number in found.cycles.items()}
     nodes = [Handle(at, found.types[at]) for at in found.nodes]
+    KEPT.extend(again() for again in TAKEN_UP)
     return isolated(torch, partial(proven, torch, cycles, nodes, Meter(60)))
 
 
