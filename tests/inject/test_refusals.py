@@ -210,7 +210,6 @@ def facts(**changes: object) -> Facts:
         has_own_filters=False,
         has_shadow_stack=False,
         is_dumpable=True,
-        user_namespace="user:[1]",
         is_in_this_user_namespace=True,
         knows_caller=True,
         is_elsewhere=False,

@@ -60,7 +60,6 @@ class Facts:
     has_own_filters: bool
     has_shadow_stack: bool
     is_dumpable: bool
-    user_namespace: str
     is_in_this_user_namespace: bool
     """Whether it is in this process's user namespace or in one below, where capabilities of this process count."""
     knows_caller: bool
@@ -104,7 +103,6 @@ def read(pid: int) -> Facts:
         has_own_filters=_has_own_filters(pid, status),
         has_shadow_stack="shstk" in status.get("x86_Thread_features", ""),
         is_dumpable=os.stat(f"/proc/{pid}/maps").st_uid == int(status["Uid"].split()[1]),
-        user_namespace=user_namespace,
         is_in_this_user_namespace=user_namespace == caller.user_namespace or _is_in_or_below(pid, caller),
         knows_caller=user_namespace in ("", caller.user_namespace) or _knows(pid, caller.uid),
         is_elsewhere=inner != pid or _link(pid, "ns/mnt") != _link(os.getpid(), "ns/mnt") or not has_same_root(pid),

@@ -50,7 +50,6 @@ def refusal() -> str:
 
 
 RLock = original(_thread, "RLock")
-ThreadLocal = original(_thread, "_local")
 allocate_lock = original(_thread, "allocate_lock")
 get_ident = original(_thread, "get_ident")
 get_native_id = original(_thread, "get_native_id")

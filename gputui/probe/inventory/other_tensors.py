@@ -89,7 +89,7 @@ class OtherTensors:
         """
         if not self._meter.spend(1 + len(tensors) // RECOGNISED_PER_STEP):
             return
-        unknown = self._ledger.without_owner(tensors, are_held=False)
+        unknown = self._ledger.without_owner(tensors)
         if not self._meter.is_complete or self._saved.has_passed_parts:
             unknown = [tensor for tensor in unknown if not self._ledger.category_before(tensor)]
         for tensor in unknown:

@@ -221,19 +221,13 @@ class Ledger:
             return None
         return addresses if all(addresses) else None
 
-    def without_owner(self, tensors: list[Tensor], *, are_held: bool = True) -> list[Tensor]:
-        """The tensors whose storage has no owner yet.
-
-        `are_held`: variables lead to the tensors, so what they show of their storages counts. Other tensors may live
-        only because a view of them does.
-        """
+    def without_owner(self, tensors: list[Tensor]) -> list[Tensor]:
+        """The tensors whose storage has no owner yet."""
         try:
-            addresses = list(map(self._address, tensors))
+            addresses = map(self._address, tensors)
+            return list(compress(tensors, map(not_, map(self.entries.__contains__, addresses))))
         except UNREADABLE:
             return tensors
-        if are_held:
-            self.views.add(self.entries, tensors, addresses)
-        return list(compress(tensors, map(not_, map(self.entries.__contains__, addresses))))
 
     def category_before(self, tensor: Tensor) -> str:
         """The category that earlier looks gave to a storage of this address and size; "" if they found none there."""
