@@ -1,13 +1,14 @@
 """Whether ordinary leaks beside ordinary data are named: how many first lines of the screen name the keeper.
 
-    python -m benchmarks.leaks [--seconds 60] [--objects 200000]
+    python -m benchmarks.leaks [--seconds 60] [--objects 200000] [--blocks 100000]
     python -m benchmarks.leaks --drawn 20 [--seed 1]
 
-Each program of `programs/leaks.py` runs on a fake GPU, with so many Python objects beside its leak, or so many programs
-that `programs/drawn.py` draws: model, optimizer, loader, what lies beside it and what keeps the tensors. A viewer
-attaches as the screens do, presses no key, and reads the first line after each look. The table says in how many of them
-the keeper was named, after how many seconds first, when it was said that it grows, how much memory had no name at most,
-and how long the longest stop was. The last column has variables that were wrongly said to grow.
+Each program of `programs/leaks.py` runs on a fake GPU, with so many Python objects beside its leak and so many tensors
+in another list, or so many programs that `programs/drawn.py` draws: model, optimizer, loader, what lies beside it and
+what keeps the tensors. A viewer attaches as the screens do, presses no key, and reads the first line after each look.
+The table says in how many of them the keeper was named, after how many seconds first, when it was said that it grows,
+how much memory had no name at most and at the end, and how long the longest stop was. The last column has variables
+that were wrongly said to grow.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ HEADINGS = [
     "grows, s",
     "figure off",
     "unnamed at most",
+    "unnamed at the end",
     "longest stop",
     "blamed",
 ]
@@ -162,6 +164,7 @@ def row(kind: str, keeper: str, lines: list[Line], says: list[str]) -> list[str]
         f"{grows[0]:.1f}" if grows else "-",
         f"{100 * max(errors):.0f} %" if errors else "-",
         f"{100 * max((line.unnamed for line in lines), default=0.0):.1f} %",
+        f"{100 * lines[-1].unnamed:.1f} %" if lines else "-",
         f"{max((line.stop_ms for line in lines), default=0.0):.0f} ms",
         ", ".join(f"{name} ({count})" for name, count in blamed.most_common()) or "-",
     ]
@@ -193,6 +196,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60.0, help="how long each program is watched without a key")
     parser.add_argument("--objects", type=int, default=200_000, help="Python objects beside the leak")
+    parser.add_argument("--blocks", type=int, default=0, help="tensors of 4 KiB in a list beside the leak")
     parser.add_argument("--programs", type=lambda text: text.split(","), default=list(KEEPERS), metavar="NAME,...")
     parser.add_argument("--drawn", type=int, default=0, metavar="N", help="watch so many drawn programs instead")
     parser.add_argument("--seed", type=int, default=1, help="of the first drawn program")
@@ -205,7 +209,8 @@ def main() -> None:
         rows.append(row(f"{seed} {json.loads(says[0])['keeper']}", json.loads(says[0])["keeper"], lines, says))
         print(*rows[-1], sep="   ", file=sys.stderr)
     for kind in () if options.drawn else options.programs:
-        says, lines = watch([str(PROGRAMS / "leaks.py"), kind, str(options.objects)], options.seconds)
+        beside = str(options.objects), str(options.blocks)
+        says, lines = watch([str(PROGRAMS / "leaks.py"), kind, *beside], options.seconds)
         put_sentences(lines)
         rows.append(row(kind, KEEPERS[kind], lines, says))
         print(*rows[-1], sep="   ", file=sys.stderr)

@@ -1,4 +1,7 @@
-"""Ordinary leaks beside ordinary data: `leaks.py KIND OBJECTS` trains for ever, and keeps 2 MiB of each step."""
+"""Ordinary leaks beside ordinary data: trains for ever, and keeps 2 MiB of each step.
+
+`leaks.py KIND OBJECTS BLOCKS`: beside the leak it has so many Python objects, and so many tensors of 4 KiB in a list.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from collections.abc import Callable
 
 import torch
 
-KIND, OBJECTS = sys.argv[1], int(sys.argv[2])
+KIND, OBJECTS, BLOCKS = sys.argv[1], *map(int, sys.argv[2:])
 PAUSE_S = 0.04
 REGISTRY: dict[int, list[dict[str, object]]] = {}
 
@@ -29,6 +32,7 @@ class Trained:
     def __init__(self) -> None:
         self.net = torch.nn.Sequential(torch.nn.Linear(1024, 1024), torch.nn.GELU(), torch.nn.Linear(1024, 1024)).cuda()
         self.opt = torch.optim.AdamW(self.net.parameters())
+        self.table = [torch.zeros(1000, device="cuda") for _ in range(BLOCKS)]
 
     def fit(self) -> torch.Tensor:
         """One step; returns its output."""

@@ -6,7 +6,6 @@ A dictionary of lists grows in its lists: each long container in a short one is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from operator import attrgetter
 from typing import Any
 
 from gputui.probe.inventory.other_tensors import OtherTensors
@@ -139,15 +138,24 @@ class RememberedReading:
 
     def record(self, ledger: Ledger, others: OtherTensors, meter: Meter) -> None:
         """Record the new elements of each container, then read on in each."""
-        # If time is short, those come first that have most new elements, and then those that were read least often.
-        for keeper in sorted(self._keepers, key=self._new_elements, reverse=True):
+        for keeper in sorted(self._keepers, key=self._new_elements, reverse=True):  # most first, as time may be short
             self._record(keeper, keeper.tensors.read_new, ledger, others, meter)
-        for keeper in sorted(self._keepers, key=attrgetter("tensors.passes")):
+        self._read_on(self._keepers, ledger, others, meter)
+
+    def record_unread(self, ledger: Ledger, others: OtherTensors, meter: Meter) -> None:
+        """Read on in the containers that no look has read to the end."""
+        self._read_on([keeper for keeper in self._keepers if not keeper.tensors.is_read], ledger, others, meter)
+
+    def _read_on(self, keepers: list[RememberedContainer], ledger: Ledger, others: OtherTensors, meter: Meter) -> None:
+        """Those that were read least often come first, and of these the shortest: a long one may take several looks."""
+        for keeper in sorted(keepers, key=lambda keeper: (keeper.tensors.passes, self._length(keeper))):
             self._record(keeper, keeper.tensors.read_on, ledger, others, meter)
 
+    def _length(self, keeper: RememberedContainer) -> int:
+        return self._records.length(*self._content(keeper.named.value))
+
     def _new_elements(self, keeper: RememberedContainer) -> int:
-        value, kind = self._content(keeper.named.value)
-        return self._records.length(value, kind) - keeper.tensors.length
+        return self._length(keeper) - keeper.tensors.length
 
     def _record(
         self,

@@ -221,8 +221,8 @@ class InventoryRun:
         self._reading.record_linked(rows, self._ledger, self._others, self._meter.part(SEARCH_SHARE))
 
     def _read_remembered_on(self) -> None:
-        """Give what is left of the time to the remembered containers."""
-        self._reading.record(self._ledger, self._others, self._meter)
+        """Give what is left of the time to the remembered containers that no look has read to the end."""
+        self._reading.record_unread(self._ledger, self._others, self._meter)
 
     def _all_frames(self, of_tasks: list[list[FrameType]]) -> list[stacks.RunningFrame]:
         """Those that threads run, that a debugger shows, and that these tasks will go on with."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping
 from itertools import chain, compress
 from operator import itemgetter, not_
@@ -149,14 +149,15 @@ class Memory:
 
     def _remember(self, collections: list[Collection], inventory: dict[str, Any]) -> None:
         """Remember the containers that keep much of the memory, so that it keeps its names when time is short."""
-        held: Counter[tuple[str, Where]] = Counter()
+        sizes: dict[tuple[str, Where], list[int]] = defaultdict(list)
         for storage in inventory["storages"] if collections else ():
             if storage["device"] != HOST and storage["category"] not in STAYING:
-                held[_container_of(storage)] += storage["size_bytes"]
-        for collection in collections:
-            name, where = collection.name, collection.where
-            if held[name, where] + held[name, EXCEPTION] >= (1 - NAMED_WELL) * self.requested_bytes:
-                self.remembered.keep(*collection)
+                sizes[_container_of(storage)].append(storage["size_bytes"])
+        for name, where, handles, elements in collections:
+            found = [*sizes.get((name, where), ()), *sizes.get((name, EXCEPTION), ())]
+            # of a long container, the search has read a part
+            if sum(found) * max(elements, len(found)) > (1 - NAMED_WELL) * self.requested_bytes * len(found):
+                self.remembered.keep(name, where, handles)
 
     def _add_unchanged(
         self, inventory: dict[str, Any], earlier: dict[int, dict[str, Any]], described_map: dict[str, Any]

@@ -57,13 +57,15 @@ class Collection(NamedTuple):
     name: str
     where: Where
     handles: tuple[Handle, ...]
+    elements: int
 
 
 def collections(found: list[Container]) -> list[Collection]:
     """The containers among these that can be remembered: in no other container, and led to by a variable."""
     return [
-        Collection(named.name, named.where, tuple(handle_of(v) for v in (holder, named.value) if v is not None))
-        for named, _, holder in found
+        Collection(named.name, named.where, tuple(map(handle_of, way)), elements)
+        for named, elements, holder in found
+        for way in ([value for value in (holder, named.value) if value is not None],)
         if not named.keeper and "[" not in named.name and issubclass(type(named.value), COLLECTIONS)
     ]
 
