@@ -1,4 +1,4 @@
-"""Loads the settings from file and environment, and puts those of the flags over them."""
+"""Loads the settings from the file and the environment, and overrides them with flags."""
 
 from __future__ import annotations
 
