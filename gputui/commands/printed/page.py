@@ -42,7 +42,7 @@ class Page:
             subsequent_indent=" " * len(first),
             break_on_hyphens=False,
         ):
-            self._add(line, color)  # one with wide letters is longer than the page, and not cut
+            self._add(line, color)  # wide letters may exceed the page; nothing is cut
 
     def drawn(self, lines: Iterable[Line]) -> None:
         """Lines as the screens have them."""
