@@ -98,7 +98,7 @@ def draw_titles(layout: TableLayout[T], marked: str = "", mark: str = "") -> Lin
 
 
 def draw_sorted_titles(layout: TableLayout[T], order: Order, glyphs: Glyphs, *, is_reversed: bool) -> Line:
-    """The same; the column that the rows are sorted by has an arrow: up from the smallest, down from the largest."""
+    """The titles; that of the order's column has an arrow: up if the smallest is first, down if the largest is."""
     return draw_titles(layout, order.name, glyphs.down if order.is_descending != is_reversed else glyphs.up)
 
 

@@ -58,7 +58,7 @@ def _processor_limit(host: Host) -> tuple[Piece, ...]:
 
 
 def _memory_limit(host: Host, appearance: Appearance) -> tuple[Piece, ...]:
-    """What ends a container or a job: the host's memory does not."""
+    """The limit of this container or job: the kernel ends processes there, however much memory the host has."""
     limit = host.memory_limit
     if limit is None or not limit.total_bytes:
         return ()
