@@ -111,7 +111,7 @@ def _run(arguments: list[str], *, is_whole_program: bool) -> int:
 
 
 def _command(arguments: list[str]) -> tuple[Command, list[str]]:
-    """The command and its arguments: the first word is a command, unless it is an option or missing."""
+    """The command that the first word names, and its arguments; the monitor if that word is an option or missing."""
     if not arguments or arguments[0].startswith("-"):
         return MONITOR, arguments
     name, *rest = arguments

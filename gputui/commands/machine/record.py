@@ -51,7 +51,7 @@ def run(arguments: list[str], _settings: Settings | None = None) -> int:
 
 
 class Peaks:
-    """Asks probes what their programs had allocated at most, without a look; not those in containers."""
+    """Asks probes for their programs' peaks of allocated bytes, without a look; probes in containers are left out."""
 
     def __init__(self) -> None:
         from gputui.sources.probe.turns import Turns

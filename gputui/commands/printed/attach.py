@@ -230,7 +230,7 @@ def _members(moment: TargetMoment, device: DeviceMoment | None) -> Iterable[tupl
 
 
 def _cost(moment: TargetMoment) -> list[str]:
-    """When the look was taken, in what, and what it cost."""
+    """When the look was taken, with which versions of PyTorch and Python, and what it cost."""
     greeting, look = moment.greeting, moment.look
     torch = f"PyTorch {greeting.torch}" if greeting.torch else "no PyTorch yet"
     where = f"in {torch}, Python {greeting.python}"

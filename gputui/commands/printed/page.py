@@ -45,7 +45,7 @@ class Page:
             self._add(line, color)  # wide letters may exceed the page; nothing is cut
 
     def drawn(self, lines: Iterable[Line]) -> None:
-        """Lines as the screens have them."""
+        """Add lines as the screens draw them; an ellipsis becomes "~"."""
         self._lines += [as_text(line, is_colored=self._in_color).replace("…", "~") for line in lines]
 
 

@@ -105,7 +105,7 @@ def question(programs: Mapping[int, str] | Mapping[str, str]) -> list[str]:
 
 
 def program_without_probe(pid: int) -> str:
-    """What a process runs; raises GputuiError if the probe may not or cannot be put into it."""
+    """The program of a process that has no probe; raises GputuiError if the probe may not or cannot be put in."""
     program = never_programs.program_of(pid)
     never_programs.check(pid, program)
     loading.check(pid)

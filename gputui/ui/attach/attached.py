@@ -106,7 +106,7 @@ class Attached:
         self.server_page: Callable[[int], ServerPage] | None = None
         """Asks the server that a process belongs to for its metrics; raises `GputuiError`; None where not offered."""
         self.read_past: Callable[[float, float], Past] | None = None
-        """What the record of this machine has between two times, or `GputuiError`; None where that is not offered."""
+        """Reads the record of this machine between two times; raises `GputuiError`; None where that is not offered."""
         self.is_replay = False
         """Whether gputui shows only a recording, without a monitor below it."""
         self.is_far = False

@@ -154,5 +154,5 @@ def number(reading: Reading[float]) -> tuple[object, ...]:
 
 
 def in_order(rows: Iterable[T], order: Order, *, is_reversed: bool) -> list[T]:
-    """The rows, sorted; those that are equal stay as they were."""
+    """The rows, sorted; equal rows keep their order."""
     return sorted(rows, key=order.value, reverse=order.is_descending != is_reversed)

@@ -64,7 +64,7 @@ class PastScreen(SubScreen):
         self._request()
 
     def draw(self) -> None:
-        """Draw what is known; of the present hour, more comes."""
+        """Draw the hour; the present hour is read again after `AGAIN_S`."""
         if self._now > self._asked_at + AGAIN_S and self._begin == begin_of_hour(self._now):
             self._ask()
         self.query_one(Page).redraw()

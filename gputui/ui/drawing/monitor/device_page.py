@@ -40,7 +40,7 @@ def draw_device_page(
     appearance: Appearance,
     findings: Iterable[MachineFinding] = (),
 ) -> list[Line]:
-    """The page for a screen of `size` (width, height), which it may exceed; `processes` and `findings` are its own."""
+    """The page for a screen of `size` (width, height), which it may exceed; with the device's processes, findings."""
     width, height = size
     lines: list[Line] = [((fit(f"Device {device.label}  {device.name}", width), "title"),)]
     lines += wrap(device.uuid or "UUID: not reported by the driver", width, "dim")

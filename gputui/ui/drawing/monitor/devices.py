@@ -101,7 +101,7 @@ def _tensor(row: DeviceRow) -> Piece:
 
 
 def _tensor_meter(row: DeviceRow, width: int) -> Line:
-    """How much of the GPU's strength is used, beside how busy it is."""
+    """How much of the GPU's strength is used; the meter of utilisation only says how busy it is."""
     value = row.device.tensor_percent
     if isinstance(value, Absent):
         return ((" " * width, "plain"),)

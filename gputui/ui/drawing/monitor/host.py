@@ -112,7 +112,7 @@ def _memory(memory: Reading[HostMemory], meter_width: int, appearance: Appearanc
 
 
 def _cache(memory: Reading[HostMemory]) -> tuple[Piece, ...]:
-    """What the memory in front of it is partly used for; it starts with its own gap."""
+    """The page cache, which does not count as used, and shared memory; the piece begins with its own gap."""
     if isinstance(memory, Absent):
         return ()
     cache, shared = map(format_bytes_short, (memory.cache_bytes, memory.shared_bytes))

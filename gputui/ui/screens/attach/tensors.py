@@ -30,7 +30,7 @@ NOT_KEPT = "Of this moment only the counters were kept: n on the Memory screen g
 
 
 class TensorsScreen(AttachScreen):
-    """Enter opens a branch, goes from a tensor in a graph to the one that keeps it, or to the block on the map."""
+    """Enter opens a branch, goes from a saved tensor to the one whose graph keeps it, or to the block on the map."""
 
     NAME = "tensors"
     SHOWS_TOP = True

@@ -170,7 +170,7 @@ class WhatIfScreen(RecordedStepScreen):
         self.query_one(FilterLine).open("")
 
     def _check(self, words: str) -> str:
-        """What the words say; raises UsageError where they say nothing that can be replayed."""
+        """The label of the case that the words describe; raises UsageError where it cannot be replayed."""
         if not words.strip():
             return ""
         return self._case(words).label
