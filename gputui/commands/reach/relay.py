@@ -66,7 +66,7 @@ def _answer() -> str:
     payloads: list[bytes] = []
     try:
         while not payloads:
-            data = os.read(0, frames.HEADER_BYTES)  # no more than the answer: what follows is for the probe
+            data = os.read(0, frames.HEADER_BYTES)  # small reads: until READY, the viewer sends nothing else
             if not data:
                 return NO
             payloads = unpacker.feed(data)
