@@ -22,14 +22,14 @@ Run = Callable[[list[str], Settings], int]
 
 
 class Command(NamedTuple):
-    """`module`, below `gputui.commands`, has its function `run`, and is imported only when the command is run."""
+    """A command: `module`, below `gputui.commands`, has its function `run` and is imported only to run it."""
 
     name: str
     help: str
     module: str
     needs_settings: bool = True
     becomes_another: bool = False
-    """The command's process becomes another program, to which standard output and error belong."""
+    """The process of the command becomes another program (exec), which needs standard output and error unchanged."""
 
     def load(self) -> Run:
         """Import the command's module, and return its function."""
@@ -83,7 +83,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _status(arguments: list[str], *, is_whole_program: bool) -> int:
-    """The exit status of the command; its error is a sentence on standard error."""
+    """Run the command and return its exit status; an error that ends it is printed as a sentence on standard error."""
     try:
         return _run(arguments, is_whole_program=is_whole_program)
     except GputuiError as error:
@@ -111,7 +111,7 @@ def _run(arguments: list[str], *, is_whole_program: bool) -> int:
 
 
 def _command(arguments: list[str]) -> tuple[Command, list[str]]:
-    """The command and its arguments: the first word is a command, unless it is an option or missing."""
+    """The command that the first word names, and its arguments; the monitor if that word is an option or missing."""
     if not arguments or arguments[0].startswith("-"):
         return MONITOR, arguments
     name, *rest = arguments

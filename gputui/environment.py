@@ -1,4 +1,4 @@
-"""Every environment variable of gputui's own. The probe reads this file too: it imports nothing."""
+"""The names of gputui's own environment variables. The probe imports this file too, so it imports nothing."""
 
 PREFIX = "GPUTUI_"
 
@@ -15,7 +15,7 @@ OF_NO_SETTING = {
     BLACK_BOX: "the folder in which a program's probe keeps what held the GPU memory at out-of-memory errors",
     MEMORY_HISTORY: "1 in a program's environment has black boxes hold the last steps before the error, too",
 }
-"""Name and meaning of the variables that stand for no setting. `settings.table.VARIABLES` has all of them."""
+"""Name and meaning of the variables that stand for no setting. `settings.table.VARIABLES` lists all variables."""
 
 
 def of_setting(name: str) -> str:

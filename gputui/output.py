@@ -57,7 +57,7 @@ def narrate(text: str) -> None:
 
 
 def close_output() -> bool:
-    """Write what is still to be written, before the program ends; False where standard output takes it no more."""
+    """Flush standard output before the program ends; False if that fails."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -68,7 +68,7 @@ def close_output() -> bool:
 
 
 def _give_up(stream: TextIO) -> None:
-    """Write no more: the interpreter flushes standard streams once more at exit, and would complain again."""
+    """Point the stream at /dev/null: the interpreter flushes it once more at exit, and would report the error again."""
     with suppress(OSError):
         null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
         os.dup2(null, stream.fileno(), inheritable=False)
@@ -76,7 +76,7 @@ def _give_up(stream: TextIO) -> None:
 
 
 def typed(question: str) -> str:
-    """What the user answers on the terminal, in small letters; "" without one, or where the terminal has gone."""
+    """The user's answer to `question`, in lower case; "" where there is no terminal, or it has gone."""
     if sys.stdin is None or not sys.stdin.isatty() or sys.stderr is None:
         return ""
     sys.stderr.write(question)

@@ -23,7 +23,7 @@ def mute_libraries() -> None:
 
 
 def of_child(stream: TextIO | None) -> int | None:
-    """The descriptor that a child process writes to instead of this stream, None for the one of the same number."""
+    """The descriptor that a child process gets for this stream; None: the child inherits 1 or 2, as `Popen` does."""
     try:
         return stream.fileno() if stream else None
     except (OSError, ValueError):

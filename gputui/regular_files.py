@@ -1,4 +1,4 @@
-"""Opening files that a user has named, or that lie where others may write: no pipe is waited for, no device read."""
+"""Opens files that a user named, or that lie where others may write, without waiting for a pipe or reading a device."""
 
 from __future__ import annotations
 

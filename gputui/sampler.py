@@ -76,7 +76,7 @@ class Sampler:
         self._wake.set()
 
     def replace(self, machine: Machine) -> None:
-        """Look at `machine` from now on; the one before stays open."""
+        """Look at `machine` from now on; the previous machine stays open."""
         self._machine = machine
         self._wake.set()
 

@@ -1,4 +1,4 @@
-"""What the system can refuse at any moment, as a sentence: a descriptor, memory, a thread, a file."""
+"""Sentences for what the system can refuse at any moment: a descriptor, memory, a thread, a file."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _REMEDIES = {
 """What to do about an error of the system."""
 
 _NO_THREAD = "can't start new thread"
-"""Python's own words: it has no class for this error."""
+"""Python's message where the system refuses a thread; Python has no exception class for that."""
 
 _NO_EXCEPTION = "error return without exception set"
-"""The same: parts of Python written in C end so where they get no memory."""
+"""Python's message where a part of it that is written in C gets no memory."""
 
 _CUT_MODULE = "marshal data too short"
-"""The same, of a compiled module that a full disk has cut off."""
+"""Python's message for a compiled module (.pyc) that a full disk has cut off."""
 
 
 def as_sentence(error: BaseException) -> GputuiError | None:
-    """The error that ends the command instead, None for one that is a fault of gputui's own."""
+    """A `GputuiError` that says why the system refused; None for an error that is a fault of gputui's own."""
     if isinstance(error, OSError):
         where = f" ({os.fsdecode(error.filename)})" if isinstance(error.filename, (str, bytes)) else ""
         words = error.strerror or str(error) or type(error).__name__

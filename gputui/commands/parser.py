@@ -72,7 +72,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def pid_of(word: str) -> int:
-    """The PID that `word` is. Raises `UsageError` where it is not one."""
+    """`word` as a PID of this machine. Raises `UsageError` where it is not one."""
     if word.isdecimal() and 0 < int(word) < 2**31:
         return int(word)
     node, _, there = word.rpartition(":")
@@ -84,7 +84,7 @@ def pid_of(word: str) -> int:
 
 
 def duration_of(option: str, word: str) -> float:
-    """The seconds that `word` is. Raises `UsageError` where it is no time, with the option that it is the value of."""
+    """`word` in seconds. Raises `UsageError`, which names `option`, where it is no duration."""
     from gputui.settings.forms import WrongValueError, duration
 
     try:

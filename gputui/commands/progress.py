@@ -17,9 +17,9 @@ CELLS = 30
 
 @contextmanager
 def progress(words: str, whole: float = 1.0, shown_after_s: float = 0.0) -> Iterator[Callable[[float], None]]:
-    """To be called with how much of `whole` is done.
+    """Yield a function to call with how much of `whole` is done.
 
-    It draws a bar on standard error, if that is a terminal, at most every `INTERVAL_S`; erased at the end.
+    It draws a bar on standard error, if that is a terminal, at most every `INTERVAL_S`. The bar is erased at the end.
     """
     next_at = time.monotonic() + shown_after_s
     is_drawn = False
@@ -41,13 +41,13 @@ def progress(words: str, whole: float = 1.0, shown_after_s: float = 0.0) -> Iter
 
 
 def reading(path: Path) -> AbstractContextManager[Callable[[float], None]]:
-    """To be called with how many bytes of a file have been read."""
+    """The progress of reading a file; call the function with how many bytes have been read."""
     size_bytes = path.stat().st_size if path.is_file() else 0
     return progress(f"Reading {format_bytes(size_bytes)}", size_bytes, SHOWN_AFTER_S)
 
 
 def _write(line: str) -> None:
-    """In place of the last line, if standard error is a terminal."""
+    """Replace the terminal's current line, if standard error is a terminal."""
     if sys.stderr is not None and sys.stderr.isatty():
         sys.stderr.write(f"\r{line}\x1b[K")
         sys.stderr.flush()

@@ -88,7 +88,7 @@ def _colors(here: Here, kind: str) -> Diagnosis:
 
 
 def check_settings(here: Here) -> Iterator[Diagnosis]:
-    """The settings file and the variables."""
+    """Whether the settings file and gputui's environment variables are valid."""
     path = settings_path(here.environment)
     try:
         load_settings(here.environment)
@@ -115,7 +115,7 @@ def check_binding(here: Here) -> Iterator[Diagnosis]:  # noqa: ARG001
 
 
 def check_driver(here: Here) -> Iterator[Diagnosis]:
-    """NVML as a whole."""
+    """Whether NVML works, with the versions of the driver and of CUDA."""
     if here.devices.problem:
         remedy = "Until then, gputui shows the host alone; gputui --demo shows a simulated machine."
         yield Diagnosis("driver", Grade.BROKEN, here.devices.problem, remedy)
@@ -127,7 +127,7 @@ def check_driver(here: Here) -> Iterator[Diagnosis]:
 
 
 def check_devices(here: Here) -> Iterator[Diagnosis]:
-    """Each device, by its index."""
+    """How many devices answer, and the problems of each."""
     if here.devices.problem:
         return
     lost = [(device.index, device.lost) for device in here.devices.devices if device.lost is not None]

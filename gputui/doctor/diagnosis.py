@@ -26,7 +26,7 @@ class Diagnosis:
 
 
 def fine(check: str, text: str) -> Diagnosis:
-    """The finding that it works."""
+    """The finding that something works."""
     return Diagnosis(check, Grade.FINE, text)
 
 

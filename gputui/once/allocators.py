@@ -1,4 +1,4 @@
-"""What PyTorch's allocators in the processes here hold, for documents: counters alone, so no program is stopped."""
+"""What PyTorch's allocators hold in this machine's processes, for documents. Only counters: no program is stopped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gputui.sources.probe.told import ProbeInfo
 from gputui.sources.probe.turns import Turns
 
 PROBES_WITHIN_S = 1.0
-"""A program that does not answer delays a look by that at most."""
+"""Seconds by which programs that do not answer delay a look at most."""
 AT_A_TIME = 8
 Allocators = dict[tuple[int, str], dict[str, int]]
 """What PyTorch holds, by PID and `Device.key`."""
@@ -26,7 +26,7 @@ class Probes:
         self._turns, self._elsewhere = Turns(), ProbesElsewhere()
 
     def allocators(self, look: DeviceLook) -> Allocators:
-        """What those that answer in time hold on the devices of a look."""
+        """What PyTorch holds on the devices of a look, in processes whose probes answer in time."""
         pids = {use.pid for use in look.uses if use.pid}
         try:
             here = list_probes(within_s=PROBES_WITHIN_S, at_a_time=AT_A_TIME, turns=self._turns)
@@ -36,7 +36,7 @@ class Probes:
 
 
 def allocators_of(probes: Iterable[ProbeInfo], look: DeviceLook) -> Allocators:
-    """What these hold, where it is known on which device."""
+    """What PyTorch holds in these processes; a device that is not found in the look is left out."""
     found: Allocators = {}
     for probe in probes:
         devices = {device.index: device for device in probe.greeting.devices} if probe.greeting else {}

@@ -31,7 +31,7 @@ T = TypeVar("T")
 SCHEMA = "gputui.once/1"
 
 _NOT_HERE = (ProcessState.VANISHED, ProcessState.HIDDEN, *OTHER_NAMESPACES, ProcessState.ZOMBIE)
-"""In these states, the state is the reason for everything that is missing."""
+"""States of a process that are, each, the one reason for all of its missing values."""
 
 
 def document(snapshot: Snapshot, *, for_scripts: bool = True, allocators: Allocators | None = None) -> dict[str, Any]:
@@ -175,7 +175,7 @@ def _process(use: DeviceUse, process: Process | None, values: _Values) -> dict[s
 
 
 def _owner(owner: Owner | None) -> dict[str, str | None] | None:
-    """Null where nothing is known; why an environment is not read is said on the process screen, since it is usual."""
+    """None where nothing is known. `unread` is left out: it is usual, and the process screen says it."""
     if owner is None or not owner.is_known:
         return None
     return {("container_runtime" if name == "runtime" else name): value for name, value in owner._asdict().items()

@@ -58,7 +58,7 @@ def read_machine(*, with_profile: bool = False) -> Snapshot:
 
 
 def findings_of(snapshot: Snapshot) -> tuple[MachineFinding, ...]:
-    """What one look can tell, with the record where it is about time; the rest needs `gputui watch`."""
+    """The findings that one look can show, with idle times from the record; `gputui watch` sees others, too."""
     history = History()
     record(history, snapshot)
     if any(idle_held(Scene(snapshot, history, {}))):

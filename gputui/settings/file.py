@@ -82,7 +82,7 @@ def _origin(path: str, lines: dict[tuple[str, str], int], table: str, name: str)
 
 
 def _lines(text: str) -> dict[tuple[str, str], int]:
-    """The first line of each (table, name), which the TOML parser does not report; (table, "") is the table's own."""
+    """The first line of each (table, name), which the TOML parser does not report; (table, "") is a table's heading."""
     first_lines: dict[tuple[str, str], int] = {}
     table = ""
     for number, line in enumerate(text.splitlines(), start=1):

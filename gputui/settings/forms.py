@@ -19,7 +19,7 @@ LEAST_DURATION_S = 1.0
 LONGEST_DURATION_S = 365 * 86400.0
 SHORTEST_PAUSE_S = 0.001
 LONGEST_PAUSE_S = 0.1
-"""As in `gputui.protocol.pauses`, which is not imported here, before the first figures are shown."""
+"""As in `gputui.protocol.pauses`, which is not imported here because its import would delay the first frame."""
 
 _TRUTH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 _SECONDS_IN = {"ms": 0.001, "min": 60.0, "s": 1.0, "h": 3600.0, "d": 86400.0}

@@ -37,7 +37,7 @@ def keymap(
 def _refuse_doubles(
     changes: Iterable[KeyChange], defaults: Mapping[str, Collection[str]], key_name: Callable[[str], str]
 ) -> None:
-    """`defaults` are those of one scope. Two of its actions may have a key in common that both have by themselves."""
+    """Refuse one key for two actions of a scope, unless both have it by default; `defaults` are its keys by action."""
     within = [change for change in changes if change.action in defaults]
     changed = {change.action for change in within}
     taken = [(key, action) for action, keys in defaults.items() if action not in changed for key in keys]

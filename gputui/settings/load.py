@@ -1,4 +1,4 @@
-"""Loads the settings from file and environment, and puts those of the flags over them."""
+"""Loads the settings from the file and the environment, and overrides them with flags."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _from_file(file_entries: Iterable[Entry]) -> dict[str, Any]:
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    """GPUTUI_COLOR overrides NO_COLOR (no-color.org: set and not empty), because it is the more specific setting."""
+    """Settings by field. GPUTUI_COLOR overrides NO_COLOR (no-color.org: set and not empty), which is less specific."""
     values: dict[str, Any] = {"color": "none"} if environment.get("NO_COLOR") else {}
     for setting in SETTINGS:
         if raw := environment.get(setting.variable):

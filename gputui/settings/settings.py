@@ -74,7 +74,7 @@ class Settings(NamedTuple):
     """From this temperature on, in degrees Celsius, a device has the warm colour."""
 
     hot_c: int = 85
-    """From this temperature on a device has the hot colour; both apply where it does not report its own limit."""
+    """From this temperature on, the hot colour; `warm_c` and `hot_c` apply to devices that report no own limit."""
 
     keys: tuple[KeyChange, ...] = ()
     """Remapped keys, in the form that `keymap` takes."""

@@ -1,1 +1,1 @@
-"""The screens: the only part of gputui that knows Textual; its `drawing`, which what is printed shares, does not."""
+"""The screens: the only part of gputui that imports Textual. Its `drawing`, which printed text shares, does not."""

@@ -76,15 +76,15 @@ APP_BINDINGS: list[BindingType] = [
 ]
 
 ZOOM_BINDING = Binding("z", "zoom", "Zoom", show=False, id="graph.zoom", tooltip="seconds per cell of the graphs")
-"""Of every screen with graphs."""
+"""A key of every screen with graphs."""
 
 FINDINGS_BINDING = Binding(
     "w", "app.findings", "Findings", id="app.findings", tooltip="what is wrong with this machine"
 )
-"""Of the overview."""
+"""A key of the overview."""
 
 HIDDEN_FINDINGS_BINDING = replace(FINDINGS_BINDING, show=False)
-"""Of the screens of a device and of a process, whose own keys take the line."""
+"""The same key on the screens of a device and of a process, whose own keys take the line of keys."""
 
 PAST_BINDING = Binding(
     "left_square_bracket",
@@ -94,10 +94,10 @@ PAST_BINDING = Binding(
     id="past.back",
     tooltip="what gputui record has kept: an hour back",
 )
-"""Of the screen of the past."""
+"""A key of the screen of the past."""
 
 HIDDEN_PAST_BINDING = replace(PAST_BINDING, show=False)
-"""Of the overview and of the screen of a device, which it leads to."""
+"""The same key on the overview and on the screen of a device, where it opens the screen of the past."""
 
 COLLECTIVES_BINDING = Binding(
     "c",
@@ -106,10 +106,10 @@ COLLECTIVES_BINDING = Binding(
     id="processes.collectives",
     tooltip="ask NCCL which rank of the job is behind, after a question",
 )
-"""Of the screens of a process and of ranks."""
+"""A key of the screens of a process and of ranks."""
 
 HIDDEN_COLLECTIVES_BINDING = replace(COLLECTIVES_BINDING, show=False)
-"""Of the overview."""
+"""The same key on the overview."""
 
 SIGNAL_BINDINGS = (
     Binding("T", "signal('SIGTERM')", "Terminate", show=False, id="signal.term", tooltip="send SIGTERM: ask it to end"),
@@ -119,13 +119,13 @@ SIGNAL_BINDINGS = (
     ),
     Binding("f9", "choose_signal", "Signal", id="signal.choose", tooltip="choose a signal"),
 )
-"""Of the screens of processes."""
+"""Keys of the screens with processes."""
 
 COPY_BINDINGS: list[BindingType] = [
     Binding("y", "copy_identity", "Copy", show=False, id="copy.identity", tooltip="copy the PID, or the device's UUID"),
     Binding("Y", "copy_command", "Copy command", show=False, id="copy.command", tooltip="copy the whole command"),
 ]
-"""Of every screen about a process or a device; what is copied goes to the terminal's clipboard."""
+"""Keys of every screen about a process or a device; what is copied goes to the terminal's clipboard."""
 
 MODIFIERS = frozenset({"ctrl", "shift", "alt", "meta", "super", "hyper"})
 NAMES = frozenset(key.value for key in Keys)

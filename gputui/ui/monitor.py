@@ -16,7 +16,7 @@ from gputui.ui.drawing.monitor.status import MonitorState
 
 
 class Monitor(Protocol):
-    """The application, as its screens see it; `view` and `state` are theirs to replace."""
+    """The application, as its screens see it; screens may replace `view` and `state`."""
 
     view: View
     """How the user wants the process list."""

@@ -1,4 +1,4 @@
-"""What the monitor shows belongs to one of two worlds, this machine or the demonstration, and stays in it."""
+"""The monitor's two worlds, this machine and the demonstration: each keeps its readings and the user's choices."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Demonstration(Protocol):
         ...
 
     def show_example(self, title: str) -> int:
-        """Have one run from the next look on; returns its PID."""
+        """Have this program run from the next look on; returns its PID."""
         ...
 
 
 @dataclass
 class World:
-    """A machine with everything that was read from it and chosen about it; `is_demo` once a snapshot tells."""
+    """A machine with its readings and the user's choices about it; `is_demo` is None until the first snapshot."""
 
     machine: Machine
     view: View

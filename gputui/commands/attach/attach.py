@@ -37,8 +37,8 @@ PIPE_COLUMNS = 80
 def run(arguments: list[str], settings: Settings) -> int:
     """List the processes one can attach to, or attach to those named.
 
-    On a terminal they are shown on the attach screens, otherwise as a line a second, or with --json as one document for
-    each look. The exit status is 1 where one of them cannot be attached to.
+    A terminal gets the attach screens; without one, a line a second is printed, or with --json a document for each
+    look. The exit status is 1 where one of the processes cannot be attached to.
     """
     parsed = _parser().parse(arguments)
     settings = apply_flags(settings, parsed)
@@ -70,7 +70,7 @@ def _behind(where: Here, pids: list[int], settings: Settings, parsed: Namespace)
 
 
 def _words(parsed: Namespace) -> list[str]:
-    """The processes that are named, and those of the job that is."""
+    """The processes named as arguments, then those of the job that --job names."""
     if parsed.hosts and not parsed.job:
         cause = "--hosts says on which nodes the processes of a job are."
         raise UsageError(cause, "Name the job, too: gputui attach --job NAME --hosts NODE,NODE.")
@@ -182,7 +182,7 @@ def _once(where: Here, pids: list[int], settings: Settings, *, as_json: bool) ->
 
 
 def _hints(pid: int, client: ProbeClient) -> list[str]:
-    """For a launcher, which holds no device itself: the processes that do its work."""
+    """For a launcher, which holds no device itself: how to attach to the processes that do its work."""
     if client.node:
         return []
     has_ranks = not client.greeting.is_cuda_initialized and (workers_of(pid) or listing.children_with_probes(pid))

@@ -23,9 +23,9 @@ def ask_behind(
     source: RasSource | None = None,
     pause_s: float = PAUSE_S,
 ) -> int:
-    """Ask, after a question unless `is_assumed`; status 1: not both answers came. Raises GputuiError.
+    """Ask NCCL twice, after a question to the user unless `is_assumed`; status 1: the second answer is missing.
 
-    Where NCCL may not be asked, the lines at which the ranks here are take its place.
+    Where NCCL may not be asked, compare the lines at which this machine's ranks are, or raise GputuiError for one rank.
     """
     source = source or RasSource()
     told: list[Inquiry] = []

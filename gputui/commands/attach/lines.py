@@ -1,4 +1,4 @@
-"""Lines of text about attached processes, and about those one can attach to."""
+"""Lines of text about attached processes, and the table of processes that have a probe."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def listing(processes: Sequence[ProbeInfo], look: DeviceLook) -> str:
 
 
 def introduction(greeting: Greeting, node: str = "") -> str:
-    """The command and versions of an attached process, on one line; `node` is the machine if that is another one."""
+    """The command and versions of an attached process, on one line; `node` is its machine, "" for this one."""
     rank = f", rank {greeting.rank} of {greeting.world_size}" if greeting.rank is not None else ""
     torch = f"PyTorch {greeting.torch}" if greeting.torch else "no PyTorch yet"
     place = f"{node}:{greeting.pid}" if node else greeting.pid
@@ -47,7 +47,7 @@ def summary(pid: int, statistics: Statistics, look: Look | None) -> str:
 
 
 def summary_of(moment: TargetMoment) -> str:
-    """The same of a moment as the screens have it."""
+    """A line for each device on which the process held memory in a moment of a feed or a recording."""
     lines = [
         _device(device.statistics, device.layout.release if device.layout else None)
         for device in moment.devices

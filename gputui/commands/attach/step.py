@@ -88,7 +88,7 @@ def _ask(pid: int) -> None:
 
 def _record(pid: int) -> RecordedTraces:
     with listing.attach(pid) as client:
-        client.look()  # all of it, in several stops: the one stop of the recording has time for what is new
+        client.look()  # a whole look in several stops, as the recording's one stop has time only for new objects
         recorded, result = client.record_step()
     if recorded is None:
         cause = f"No step of process {pid} was recorded."

@@ -92,9 +92,9 @@ def _error(box: BlackBox | str) -> str:
 
 
 def _top_holder(box: BlackBox, analysis: FailureAnalysis | None, likely: str = "") -> tuple[str, int] | None:
-    """The name and bytes of who held most: what the first lines of Why name, or else a kind of memory.
+    """The name and bytes of the largest holder that the first lines of Why name, or else of the largest kind of memory.
 
-    With `likely`, the variable that is likely to hold memory without a name stands for it, after this word.
+    With `likely`, the variable that probably holds the memory without a name is named, with `likely` in front.
     """
     device = box.moment.device(box.failure.device)
     answer = device and verdict(box.moment, device, looks=[look_holders(box.moment, device)])

@@ -32,9 +32,9 @@ NAME_ONE = (
 
 
 class Format(NamedTuple):
-    """A kind of file: how its files begin, how to show one on a terminal, and to read its moments.
+    """A kind of file: its possible first bytes, how to show a file on a terminal, and how to read its moments.
 
-    `print_lines` is for one with so many moments that each is printed in a line.
+    `print_lines` prints each moment of a recording in a line; without it, each moment is printed as a report.
     """
 
     beginnings: tuple[bytes, ...]
@@ -92,7 +92,7 @@ OTHER_FILES = (
     (b"\x1f\x8b", "is compressed by gzip: decompress it first"),
     (b"\x28\xb5\x2f\xfd", "is compressed by zstd: decompress it first"),
 )
-"""How some other files begin, and what to say of them."""
+"""First bytes of files that gputui does not open, and what to say of such a file."""
 
 
 def _refusal(path: Path, first: bytes) -> GputuiError:

@@ -171,7 +171,7 @@ def _with_options(target: Target, parsed: argparse.Namespace) -> Target:
 def _check_all(
     targets: Sequence[Target], parsed: argparse.Namespace, within_s: float, baselines: Mapping[str, Baseline]
 ) -> tuple[list[Checked], list[str]]:
-    """The answers, and as sentences what could not be told; a target that fails does not keep others from theirs."""
+    """Check each target. One that raises becomes a sentence of the second list, and the others are still checked."""
     checks: list[Checked] = []
     problems: list[str] = []
     sent: dict[str, tuple[str, ...]] = {}
@@ -207,7 +207,7 @@ def _others(
     problems: list[str],
     sent: Mapping[str, tuple[str, ...]],
 ) -> list[tuple[Target, Rehearsal]]:
-    """What else the plan tries, with what the stage before `sent`. What fails, as on a batch too large, is said."""
+    """Rehearse the plan's variants; `sent` has what the stage before sends, by variant. Failures go to `problems`."""
     found = (_other(target, words, python, within_s, problems, sent.get(words, ())) for words in target.tries)
     return [one for one in found if one is not None]
 
@@ -226,7 +226,7 @@ def _other(
 def _print(
     checks: Sequence[Checked], problems: Sequence[str], parsed: argparse.Namespace, before: Mapping[str, Baseline]
 ) -> None:
-    """The answers to standard output, and what makes them less than sure to standard error."""
+    """Print the answers on standard output, and problems and doubts on standard error."""
     if parsed.json:
         put_document(check_document(checks, problems))
     else:
@@ -241,7 +241,7 @@ def _print(
 
 
 def _tell_github(checks: Sequence[Checked], *, has_annotations: bool) -> None:
-    """Annotations, and the page of the job, where GitHub's runner says that it wants them."""
+    """Print annotations, and append to the job's summary page, where the variables of GitHub's runner ask for them."""
     if os.environ.get("GITHUB_ACTIONS") == "true" and has_annotations:
         put("".join(map(annotation, checks)))
     if page := os.environ.get("GITHUB_STEP_SUMMARY"):

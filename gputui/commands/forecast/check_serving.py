@@ -25,7 +25,7 @@ PROGRAM, COMMAND = "vllm", "serve"
 PIPE_COLUMNS = 100
 EXIT_STATUSES = {Verdict.STARTS: 0, Verdict.REFUSES: 1, Verdict.NOT_SURE: 2}
 OURS = {"--device": True, "--device-memory": True, "--json": False, "--help": False, "-h": False}
-"""Options of gputui's, which stand before `vllm` or among its flags, and whether each has a value."""
+"""gputui's own options, which stand before `vllm` or among vLLM's flags, and whether each has a value."""
 DESCRIPTION = """Tell without a GPU, and without vLLM, whether a server would start on a device, how its memory would
 be divided, and how many tokens and requests its KV cache would hold. It reads the model's config.json and the sizes of
 its weights, in a folder or in the cache of Hugging Face's hub; nothing is fetched. Write the flags of vLLM as you would
@@ -65,7 +65,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _divided(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Options of gputui's, and what is vLLM's."""
+    """The words that are gputui's options, and those that are vLLM's."""
     ours: list[str] = []
     theirs: list[str] = []
     rest = list(words)

@@ -69,7 +69,7 @@ class _InOrder(argparse.Action):
 
 
 def run(arguments: list[str], _settings: Settings | None = None) -> int:
-    """Replay the trace in a file, and print what would have been reserved."""
+    """Replay a trace from a file, a process or a rehearsal, and print what would have been reserved."""
     parser = Parser(
         prog="gputui whatif",
         usage="gputui whatif FILE|PID [--set NAME:VALUE[,NAME:VALUE]]... [--with CHANGE]..."
@@ -180,7 +180,7 @@ def _cases(asked: Sequence[tuple[str, str]], device_memory: int | None) -> list[
 
 
 def _recorded(word: str, *, is_sure: bool) -> Recorded:
-    """What a file holds; where the word is a number and no file has that name, a new recording of that process."""
+    """The trace in a file; for a PID, unless a file has that name, a new recording of that process."""
     path = Path(word)
     if word.rpartition(":")[2].isdecimal() and not path.exists():
         return _recorded_in(pid_of(word), is_sure=is_sure)
@@ -192,7 +192,7 @@ def _recorded(word: str, *, is_sure: bool) -> Recorded:
 
 
 def _recorded_in(pid: int, *, is_sure: bool) -> Recorded:
-    """A new recording of a process, with what NVML says of its devices."""
+    """A new recording of a process, with NVML's sizes of its devices."""
     from gputui.once.run import read_machine
 
     traces = recording_of(pid, "gputui whatif", is_sure=is_sure)

@@ -12,7 +12,7 @@ from gputui.model.machine.snapshot import Attention, Snapshot
 from gputui.sampler import Machine
 
 INTERVAL_S = 2.0
-"""As long as a point of the history."""
+"""Seconds; as long as a point of the history."""
 
 
 def looks(
@@ -20,7 +20,7 @@ def looks(
 ) -> Iterator[Snapshot]:
     """Snapshots with their findings, without end; `pause` sleeps. Raises `GputuiError` where NVML does not work.
 
-    Without `needs_driver`, why it does not work is a problem of the snapshots.
+    Without `needs_driver`, the snapshots carry the reason as their problem instead.
     """
     history, watch = History(), Watch()
     is_first = True

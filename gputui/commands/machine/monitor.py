@@ -126,7 +126,7 @@ def open_monitor(
 
 
 def _read_past(begin: float, end: float) -> Past:
-    """SQLite is imported when somebody looks back."""
+    """The record between two times; imports SQLite only when somebody looks back."""
     from gputui.archive.report import read_past
 
     return read_past(begin, end)

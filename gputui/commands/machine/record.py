@@ -20,7 +20,7 @@ from gputui.settings import Settings
 EVERY_S = 10.0
 PROBES_WITHIN_S, PROBES_AT_A_TIME = 1.0, 8
 GAP_S = 3 * EVERY_S
-"""After a longer time without a look, as while a laptop sleeps, nothing is known of it."""
+"""Of a longer time between two entries, as while a laptop sleeps, only so much is counted: the rest is not known."""
 
 
 def run(arguments: list[str], _settings: Settings | None = None) -> int:
@@ -51,7 +51,7 @@ def run(arguments: list[str], _settings: Settings | None = None) -> int:
 
 
 class Peaks:
-    """Asks probes what their programs had allocated at most, without a look; not those in containers."""
+    """Asks probes for their programs' peaks of allocated bytes, without a look; probes in containers are left out."""
 
     def __init__(self) -> None:
         from gputui.sources.probe.turns import Turns
@@ -59,7 +59,7 @@ class Peaks:
         self._turns = Turns()
 
     def read(self, snapshot: Snapshot) -> Allocated:
-        """What they tell in time, of the processes of a snapshot."""
+        """Peak allocated bytes by PID and device, from the probes of a snapshot's processes that answer in time."""
         pids = {process.pid for process in snapshot.processes.processes if process.has_probe}
         if not pids:
             return {}
@@ -87,7 +87,7 @@ def keep(
     snapshots: Iterator[Snapshot],
     allocated: Callable[[Snapshot], Allocated] = lambda _snapshot: {},
 ) -> None:
-    """Write one snapshot in ten seconds; one that the disk refuses is left out, and said once until one is written."""
+    """Write a snapshot every ten seconds. Those that the disk refuses are left out; the user is told of the first."""
     last, is_refused = 0.0, False
     for snapshot in snapshots:
         if 0 <= snapshot.time - last < EVERY_S - INTERVAL_S / 2:  # below 0: the clock was set back

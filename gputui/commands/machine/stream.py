@@ -14,7 +14,7 @@ from gputui.sources.machine import LiveMachine
 
 
 def print_documents(interval_s: float, *, is_demo: bool) -> int:
-    """Print them until the user ends it."""
+    """Print a document for each look, without end: Ctrl-C and a closed pipe are raised."""
     machine = DemoMachine() if is_demo else LiveMachine()
     probes = Probes()
     try:

@@ -27,7 +27,7 @@ from gputui.ui.drawing.line import as_text
 from gputui.units import format_duration
 
 NOTHING = 1
-"""The exit status where the time is over and nothing came."""
+"""The exit status where the time is over and nothing was found."""
 _PIPE_COLUMNS = 100
 _KINDS = "\n".join(f"  {rule.kind:<12} {rule.help}" for rule in RULES)
 

@@ -1,1 +1,1 @@
-"""Many machines: a page for Prometheus, and the fleet that it or ssh tells of."""
+"""Many machines: the page that Prometheus reads, and the fleet, read through ssh or from a Prometheus."""

@@ -44,7 +44,7 @@ def run(arguments: list[str], _settings: Settings | None = None) -> int:
 
 
 def _end(_number: int, _frame: FrameType | None) -> None:
-    """SIGTERM ends it as Ctrl-C does: so do systemd and Kubernetes."""
+    """End the server on SIGTERM, which systemd and Kubernetes send, as on Ctrl-C."""
     raise KeyboardInterrupt
 
 

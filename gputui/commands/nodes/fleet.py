@@ -75,7 +75,7 @@ def _parser() -> Parser:
 
 
 def _asked(parsed: Namespace) -> Asked:
-    """The nodes that are asked themselves, or who answers for them."""
+    """The nodes of --hosts, or the Prometheus (or the demonstration) that answers for all nodes."""
     if parsed.hosts:
         from gputui.sources.hosts.names import nodes_of
 
@@ -91,7 +91,7 @@ def _asked(parsed: Namespace) -> Asked:
 
 
 def _all_once(asked: Asked) -> tuple[Fleet, tuple[MachineFinding, ...]]:
-    """All of a fleet, and what nodes have found themselves. Raises `GputuiError`."""
+    """One look at the whole fleet, and the findings that nodes of --hosts report. Raises `GputuiError`."""
     if isinstance(asked, tuple):
         from gputui.sources.hosts.machine import hosts_once
 
@@ -128,11 +128,11 @@ def _machine(asked: Asked, interval_s: float, *, is_demo: bool) -> Machine:
 
 
 def _open_screen(asked: Asked, settings: Settings, *, is_demo: bool) -> int:
-    """Show it until the user quits; returns the exit status."""
+    """Show the fleet's screen until the user quits; returns the exit status."""
     from gputui.commands.machine.monitor import fit_terminal
 
     settings = fit_terminal(settings, "gputui fleet --once")
-    machine = _machine(asked, settings.interval_s, is_demo=is_demo)  # it is asked while the rest is imported
+    machine = _machine(asked, settings.interval_s, is_demo=is_demo)  # reads while the rest is imported
 
     from gputui.ui.app import GputuiApp
     from gputui.ui.screens.fleet.screen import FleetScreen

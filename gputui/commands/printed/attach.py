@@ -37,9 +37,9 @@ from gputui.units import format_bytes, format_clock
 
 FAMILIES_SHOWN = 10
 EVENTS_WORKED_OUT = 500_000
-"""Of a trace with more, it would take more than some seconds to say who held the memory at its peak."""
+"""In a trace with more events, it would take more than a few seconds to find out who held the memory at the peak."""
 REQUEST = "The request that failed"
-"""Its title is at the top."""
+"""Heading of the section about the error, whose own title is at the top of the report."""
 
 OUTSIDE_PROCESS = {"others", "driver", "free"}
 LIVE = {*(category.value for category in Category), "rounding", "allocated"}
@@ -77,7 +77,7 @@ def report(moment: TargetMoment, problems: Sequence[str], width: int, *, in_colo
 def _answer(
     page: Page, verdicts: Sequence[tuple[str, Verdict]], first: Sequence[tuple[str, Finding]], *, is_of_error: bool
 ) -> None:
-    """Who holds the memory, and the first finding: before that where it names the cause, unless an error is told."""
+    """Print verdicts and the first finding, which leads where it names a cause and the report is about no error."""
     said = [answer.cause.title for _, answer in verdicts if answer.cause]
     variables = frozenset[str]().union(*(answer.variables for _, answer in verdicts))
     first = [(name, finding) for name, finding in first if finding.title not in said]
@@ -95,7 +95,7 @@ def _answer(
 
 
 def _summaries(page: Page, moment: TargetMoment, problems: Sequence[str]) -> None:
-    """A line for each device; without any, what a server's scheduler says, and the problems say where to look."""
+    """A line for each device; without devices, what a server's scheduler says, and `problems` say where to look."""
     for device in moment.held_devices:
         page.line(_summary(device, page.width))
     if not moment.held_devices:
@@ -128,7 +128,7 @@ def _this_look(page: Page, moment: TargetMoment, problems: Sequence[str]) -> Non
 
 
 def _begin(page: Page, moment: TargetMoment, replayed: Replayed | None) -> tuple[Section, ...]:
-    """What it is about, and the out-of-memory error, if it is about one; returns the sections on that."""
+    """Print the process or file and the title of its out-of-memory error, if any; return the sections on the error."""
     page.line(_introduction(moment) if moment.pid or not moment.file else _title(moment.file))
     sections = tuple(sections_of(moment, replayed))
     for section in sections[:1]:
@@ -174,7 +174,7 @@ def _verdict(
 
 
 def _memory(page: Page, moment: TargetMoment, device: DeviceMoment, answer: Verdict | None, when: str) -> None:
-    """Who holds it and its parts, as on the Why and the Memory screen; `when`: at which moment, unless that is now."""
+    """The holders and parts of a device's memory, as on Why and Memory; `when` says when the look was, "" for now."""
     if answer:
         whole = "The server's division" if answer.served else "Largest holders"
         share = "" if answer.served else f", with their share {answer.whole}"
@@ -230,7 +230,7 @@ def _members(moment: TargetMoment, device: DeviceMoment | None) -> Iterable[tupl
 
 
 def _cost(moment: TargetMoment) -> list[str]:
-    """When the look was taken, in what, and what it cost."""
+    """When the look was taken, with which versions of PyTorch and Python, and what it cost."""
     greeting, look = moment.greeting, moment.look
     torch = f"PyTorch {greeting.torch}" if greeting.torch else "no PyTorch yet"
     where = f"in {torch}, Python {greeting.python}"
@@ -247,14 +247,14 @@ def _cost(moment: TargetMoment) -> list[str]:
 
 
 def _used_bytes(device: DeviceMoment) -> int | None:
-    """What the process uses, None where NVML does not say it or contradicts PyTorch."""
+    """NVML's bytes of the process on a device, None where NVML does not tell them or contradicts PyTorch."""
     levels = device.bridge
     is_known = levels is not None and not isinstance(levels.outside_torch_bytes, Absent)
     return value_of(device.driver.process_used_bytes) if is_known else None
 
 
 def _unknown(device: DeviceMoment) -> list[str]:
-    """Why it is not known."""
+    """Why the process's bytes, in all or outside PyTorch, are not known; empty where they are known."""
     used, levels = device.driver.process_used_bytes, device.bridge
     outside = levels.outside_torch_bytes if levels else used
     if isinstance(used, Absent):

@@ -46,7 +46,7 @@ def _option(option: Option) -> tuple[str, ...]:
 
 
 def _groups(peak: Peak) -> list[tuple[Group, int]]:
-    """The largest holders, layers of a list together."""
+    """The largest holders; layers that differ only in their number are one group."""
     sums: Counter[Group] = Counter()
     for holder in peak.holders:
         sums[_group(holder)] += holder.bytes

@@ -1,4 +1,4 @@
-"""The check of a server's command line as text: the answer first, then what is where, then other flags."""
+"""The check of a server's command line as text: the answer first, then the parts of the memory, then other flags."""
 
 from __future__ import annotations
 

@@ -42,10 +42,10 @@ class Page:
             subsequent_indent=" " * len(first),
             break_on_hyphens=False,
         ):
-            self._add(line, color)  # one with wide letters is longer than the page, and not cut
+            self._add(line, color)  # wide letters may exceed the page; nothing is cut
 
     def drawn(self, lines: Iterable[Line]) -> None:
-        """Lines as the screens have them."""
+        """Add lines as the screens draw them; an ellipsis becomes "~"."""
         self._lines += [as_text(line, is_colored=self._in_color).replace("…", "~") for line in lines]
 
 

@@ -42,7 +42,7 @@ def attached(pid: int, command: str) -> ProbeClient:
 
 
 def ranks_in_place_of(pid: int) -> list[int]:
-    """The process, or the ranks that it has launched if it cannot be attached to itself, or a server's engines."""
+    """A server's engines, or a launcher's ranks if the launcher itself cannot be attached to, or else the process."""
     engines = engines_of(pid)
     if engines and engines != [pid]:
         narrate(f"Process {pid} is a server's: its model is in {listed(map(str, engines))}, attached to in its place.")
@@ -63,7 +63,7 @@ def _can_attach(pid: int) -> bool:
 
 
 def _missing_probe(pid: int) -> listing.NoProbeError | None:
-    """The error that says so, if a process has no probe; raises the error of any other trouble with it."""
+    """The error of a process that has no probe, None if it has one; raises any other error of attaching."""
     try:
         listing.attach(pid).close()
     except listing.NoProbeError as error:
@@ -72,7 +72,7 @@ def _missing_probe(pid: int) -> listing.NoProbeError | None:
 
 
 class Loader:
-    """Puts the probe into processes for the screens, which ask."""
+    """Puts the probe into processes for the screens, which ask the user first; the `ProbeLoader` of `ui.attach`."""
 
     def program(self, pid: int, error: GputuiError) -> str:
         """What a process runs whose probe is missing; raises `error`, or why the probe cannot be put in."""
@@ -85,7 +85,7 @@ class Loader:
         return question(programs)
 
     def put_in(self, pid: int, tell: Callable[[str], object]) -> None:
-        """Put it in, however long that takes."""
+        """Put the probe in, without a limit of time; `tell` gets sentences about the progress."""
         loading.put_probe_in(pid, tell)
 
 
@@ -105,7 +105,7 @@ def question(programs: Mapping[int, str] | Mapping[str, str]) -> list[str]:
 
 
 def program_without_probe(pid: int) -> str:
-    """What a process runs; raises GputuiError if the probe may not or cannot be put into it."""
+    """The program of a process that has no probe; raises GputuiError if the probe may not or cannot be put in."""
     program = never_programs.program_of(pid)
     never_programs.check(pid, program)
     loading.check(pid)
@@ -113,7 +113,7 @@ def program_without_probe(pid: int) -> str:
 
 
 def end_probes(pids: list[int], attach: Callable[[int], ProbeClient] = listing.attach) -> int:
-    """End the probes that were put into processes; the exit status is 1 where one has none."""
+    """End the probes that were put into processes; the exit status is not 0 where one could not be ended."""
     return max(_end_probe(pid, attach) for pid in pids)
 
 

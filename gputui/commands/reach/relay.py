@@ -45,7 +45,7 @@ def run(arguments: list[str], _settings: Settings | None = None) -> int:
 
 
 def _attached(pid: int) -> ProbeClient:
-    """The probe of a process; where it has none, it is put in if the viewer says so."""
+    """A connection to the probe of a process; a missing probe is put in if the viewer says so."""
     try:
         return listing.attach(pid)
     except listing.NoProbeError:
@@ -61,12 +61,12 @@ def _attached(pid: int) -> ProbeClient:
 
 
 def _answer() -> str:
-    """The viewer's word, "no" if it has gone."""
+    """The viewer's word, "no" if the viewer has gone."""
     unpacker = frames.Unpacker(frames.MAX_REQUEST_BYTES)
     payloads: list[bytes] = []
     try:
         while not payloads:
-            data = os.read(0, frames.HEADER_BYTES)  # no more than the answer: what follows is for the probe
+            data = os.read(0, frames.HEADER_BYTES)  # small reads: until READY, the viewer sends nothing else
             if not data:
                 return NO
             payloads = unpacker.feed(data)

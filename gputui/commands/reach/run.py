@@ -67,7 +67,7 @@ def run(arguments: list[str], _settings: Settings | None = None) -> int:
 
 
 def _with_options(variables: dict[str, str], arguments: list[str]) -> list[str]:
-    """Tell the probe where to keep black boxes and what, and return the arguments without the options for that."""
+    """Put what the options say of black boxes into `variables`, for the probe, and return the arguments after them."""
     default = black_boxes.default_folder(variables)
     if default is not None:
         variables.setdefault(environment.BLACK_BOX, default)
@@ -118,7 +118,7 @@ def _python() -> str:
 
 
 def _environment() -> dict[str, str]:
-    variables = ProcFs().variables(os.getpid())  # os.environ has what Python sets in the C locale
+    variables = ProcFs().variables(os.getpid())  # os.environ also has what Python sets in the C locale
     others = variables.get("PYTHONPATH")
     variables["PYTHONPATH"] = f"{PRELOAD}{os.pathsep}{others}" if others else str(PRELOAD)
     return variables

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 AT_A_TIME, OTHERS_WITHIN_S = 8, 300.0
-"""How many ssh begin together: more than ten strangers at a time are refused by an sshd. The time is for thousands."""
+"""How many ssh begin together: an sshd refuses more than ten that have not logged in. The seconds are for thousands."""
 
 
 class Here:
@@ -60,10 +60,10 @@ class There(Here):
         self._may_ask = True
         self._question = Lock()
         self._words: dict[str, str] = {}
-        """What was answered about programs."""
+        """The user's answer for each program."""
 
     def attach(self, pid: int) -> ProbeClient:
-        """The connection that was prepared, or else a new one, for which ssh asks nothing after `prepare`."""
+        """The connection that `prepare` made, or a new one; after `prepare`, ssh no longer asks for passwords."""
         return self._prepared.pop(pid, None) or self._connected(pid, is_assumed=False, may_ask=self._may_ask)
 
     def check(self, pid: int) -> None:
@@ -87,7 +87,7 @@ class There(Here):
         self._may_ask = False
 
     def machine(self) -> Machine:
-        """A machine without readings: those of this one have nothing to do with the processes."""
+        """A machine without readings: this machine's readings would say nothing about the processes."""
         from gputui.sources.named_machine import NamedMachine
 
         return NamedMachine(time.time, self.node)
@@ -98,7 +98,7 @@ class There(Here):
         def answer(program: str) -> str:
             if is_assumed:
                 return YES
-            with self._question:  # once for a program, which all ranks of a job run
+            with self._question:  # all ranks of a job run one program, which is asked about once
                 if program not in self._words:
                     asked_for = dict.fromkeys(map(str, self._places.values()), program)
                     self._words[program] = word_about(asked_for) if self._may_ask else NO

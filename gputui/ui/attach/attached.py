@@ -56,7 +56,7 @@ class ProbeLoader(Protocol):
         ...
 
     def put_in(self, pid: int, tell: Callable[[str], object]) -> None:
-        """Put it in and wait for it, in any thread; raises GputuiError."""
+        """Put the probe in and wait until it answers, in any thread; raises GputuiError."""
         ...
 
 
@@ -76,7 +76,7 @@ class Inquirer(Protocol):
         ...
 
     def compare(self, pid: int, problem: str, tell: Callable[[Inquiry], object], is_left: Event) -> None:
-        """Tell at which lines these ranks are; `problem` is why NCCL was not asked."""
+        """Tell at which lines the ranks on this machine are; `problem` is why NCCL was not asked."""
         ...
 
 
@@ -96,7 +96,7 @@ class Attached:
         self.first_screen = "memory"
         """The screen on which `start` shows the first of them."""
         self.first_action: ActionName | None = None
-        """What `start` has each of them do: the user has confirmed it already."""
+        """The action that `start` runs in each of `first_pids`; the user has confirmed it already."""
         self.first_notices: tuple[str, ...] = ()
         """Sentences that `start` shows."""
         self.loader: ProbeLoader | None = None
@@ -106,13 +106,13 @@ class Attached:
         self.server_page: Callable[[int], ServerPage] | None = None
         """Asks the server that a process belongs to for its metrics; raises `GputuiError`; None where not offered."""
         self.read_past: Callable[[float, float], Past] | None = None
-        """What the record of this machine has between two times, or `GputuiError`; None where that is not offered."""
+        """Reads the record of this machine between two times; raises `GputuiError`; None where that is not offered."""
         self.is_replay = False
         """Whether gputui shows only a recording, without a monitor below it."""
         self.is_far = False
         """Whether the processes run on another machine, which no monitor here shows."""
         self.is_still = False
-        """Whether it is a single moment, from a black box or a snapshot."""
+        """Whether gputui shows only a single moment, from a black box or a snapshot."""
         self.is_recording: Callable[[], bool] = bool
         """Whether the attached processes are being recorded into a file."""
 
@@ -153,7 +153,7 @@ class Attached:
         self._trees.stop()
 
     def _is_attached(self, pid: int, unprepared: dict[int, str]) -> bool:
-        """Attach; if not, add it to those into which the probe can be put, or say why it cannot be attached to."""
+        """Attach to a process. If that fails, add it to `unprepared` where the probe can be put in, or say why."""
         try:
             self.targets.attach(pid, partial(self._deliver, pid))
         except GputuiError as error:

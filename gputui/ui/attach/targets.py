@@ -139,14 +139,14 @@ class Target:
 
     @property
     def device_moment(self) -> DeviceMoment | None:
-        """The chosen device at that moment."""
+        """The chosen device in `moment`."""
         return self.device_in(self.moment)
 
     @property
     def top(self) -> TargetMoment | None:
-        """The present as it was near the top of a step.
+        """The newest moment with the look that was taken near the top of a step.
 
-        None where that makes no difference, under a cursor, and of a server, whose division is of the present.
+        None where that makes no difference, while `cursor` is set, and for a server: its division is of the present.
         """
         latest = self.timeline.latest
         if latest is None or self.cursor is not None or latest.serving is not None:
@@ -157,7 +157,7 @@ class Target:
 
     @property
     def picture(self) -> TargetMoment | None:
-        """What screens of memory show: the top of a step, or the moment."""
+        """What screens of memory show: `top`, if the user prefers that and there is one, or `moment`."""
         return (self.top if self.prefers_top else None) or self.moment
 
     def device_in(self, moment: TargetMoment | None) -> DeviceMoment | None:
@@ -169,7 +169,7 @@ class Target:
 
     @property
     def answer(self) -> Answer:
-        """The verdict and the findings about that device at that moment."""
+        """The verdict and the findings about `device_moment`."""
         moment, device = self.moment, self.device_moment
         return self._answers.at(moment, device, self.timeline) if moment and device else Answer(None, ())
 
@@ -178,13 +178,13 @@ class Target:
         return self._answers.holders(moment, device)
 
     def replace_timeline(self, timeline: Timeline) -> None:
-        """Take another timeline, and answer anew where the last one lacked looks that this one has."""
+        """Take another timeline; forget cached answers if the last one was rough (it lacked looks) and this is not."""
         if self.timeline.is_rough and not timeline.is_rough:
             self._answers = Answers()
         self.timeline = timeline
 
     def replay_cases(self, hand_over: HandOver) -> None:
-        """Replay the newest trace of that device for the What-if screen, unless that was done."""
+        """Replay the newest trace of the chosen device for the What-if screen, unless that was done."""
         latest, device = self.timeline.latest, self.device_moment
         if latest is not None and device is not None:
             self.whatif.follow(recorded_in(latest), device.index, devices_of(latest), hand_over)
@@ -242,7 +242,7 @@ class Targets:
         self._current = list(self._targets).index(pid)
 
     def take(self, moment: TargetMoment) -> str:
-        """Add a moment to the timeline of its process; what the look that the user asked for has added, or ""."""
+        """Add a moment to the timeline of its process; returns what a look that the user asked for has added, or ""."""
         target = self._targets.get(moment.pid)
         if target is None:
             return ""
@@ -267,11 +267,11 @@ class Targets:
 
     @property
     def all(self) -> tuple[Target, ...]:
-        """All of them, in order."""
+        """All attached processes, in the order of attaching."""
         return tuple(self._targets.values())
 
     def step(self, steps: int) -> None:
-        """Show a neighbour."""
+        """Show the process `steps` places further, or back if `steps` is negative."""
         if self._targets:
             self._current = (self._current + steps) % len(self._targets)
 

@@ -109,7 +109,7 @@ class Pen:
 
 
 def move(at: tuple[int, int] | None, y: int, x: int) -> str:
-    """The shortest sequence that moves the cursor from `at` (None: unknown) to line `y`, column `x`."""
+    """A short sequence that moves the cursor from `at` (None: unknown) to line `y`, column `x`."""
     absolute = f"\x1b[{y + 1};{x + 1}H" if x else f"\x1b[{y + 1}H" if y else "\x1b[H"
     if at is None or at[0] > y:
         return absolute
@@ -147,7 +147,7 @@ def change(old: Look, new: Look) -> str:
 
 @lru_cache(4096)
 def look_of(style: Style, color_system: ColorSystem | None) -> Look:
-    """The look of a style; with None without colours."""
+    """The look of a style, without colours where `color_system` is None."""
     is_reverse = style.reverse or (color_system is None and _has_background(style))
     attributes = (style.bold, style.dim, style.italic, style.underline, style.blink, is_reverse, style.strike)
     codes = ";".join(code for code, is_on in zip(ATTRIBUTE_CODES, attributes, strict=True) if is_on)

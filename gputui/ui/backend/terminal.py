@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 HANGUP_STATUS = 128 + signal.SIGHUP
 
 ESCAPE_S = 0.1
-"""Seconds between checks whether a lone escape character was the Escape key or the start of another one."""
+"""Seconds between checks whether a lone escape character was the Escape key or the start of a longer sequence."""
 
 
 class Terminal(LinuxDriver):

@@ -37,18 +37,18 @@ RETRY_S = 0.03
 """Seconds until a frame that the terminal was too slow for is tried again."""
 
 WHOLE_COLLECTIONS_EACH = 50
-"""How many collections of younger objects come before one of all: with the rows of 16,000 GPUs that takes 100 ms, for
-which a key would wait."""
+"""How many collections of younger objects come before one of all objects, for which a key waits: with the rows of
+16,000 GPUs, 100 ms."""
 
 SCREENS_COLLECTED = 4
-"""So many screens that were left are collected at once: each is some thousand objects that refer to each other, and for
-those of thirty a key would wait 200 ms."""
+"""After this many screens were left, their objects are collected: each screen has some thousand, which refer to each
+other, and a key would wait 200 ms while those of thirty screens are collected."""
 
 S = TypeVar("S")
 
 
 def spare_collections() -> None:
-    """Have garbage collections pass over the modules, which are for good, and seldom over all other objects."""
+    """Exempt what exists now, such as modules, from garbage collection, and seldom go over all other objects."""
     gc.freeze()
     youngest, younger, _ = gc.get_threshold()
     gc.set_threshold(youngest, younger, WHOLE_COLLECTIONS_EACH)
@@ -99,7 +99,7 @@ class TerminalApp(TypedAhead):
         return super().pop_screen()
 
     def _collect_left(self) -> None:
-        """Collect the screens that were left, once the one that is shown now is drawn."""
+        """Count a screen that was left; with every `SCREENS_COLLECTED`th, collect garbage after the next refresh."""
         self._screens_left += 1
         if self._screens_left == SCREENS_COLLECTED:
             self._screens_left = 0

@@ -15,10 +15,10 @@ from textual.app import App
 from textual.message_pump import MessagePump
 
 PATIENCE_S = 0.5
-"""How long a key waits for the one before at most: a handler that hangs must not make the keyboard deaf."""
+"""Seconds that a key waits for the one before at most: a handler that hangs must not make the keyboard deaf."""
 
 EMPTY_TURNS = 4
-"""Turns of the event loop without a message after which none is on its way: one that is handled leads to others."""
+"""After so many turns of the event loop without a message, none is on its way: handling one message posts others."""
 
 Typed = events.Key | events.Paste
 
@@ -60,5 +60,5 @@ class TypedAhead(App[int]):
             self.call_later(self._deal_with_next)
 
     def _pumps(self) -> Iterable[MessagePump]:
-        """Everything that may have messages left; what is closing handles no more."""
+        """Everything that may have messages left, without what is closing, which handles no messages."""
         return (pump for pump in (self, *self._registry) if not pump._closing)

@@ -19,7 +19,7 @@ LISTED_AT_MOST = 8
 class Confirm(LeftOnce[bool], ModalScreen[bool]):
     """Asks `question` about `subjects`; the result is True only for the button with `verb`.
 
-    A subject is one line, as a command is; `wraps`: it is a sentence, and shown whole.
+    A subject is one line, such as a command; with `wraps`, subjects are sentences, and shown whole.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [

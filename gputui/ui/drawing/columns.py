@@ -98,7 +98,7 @@ def draw_titles(layout: TableLayout[T], marked: str = "", mark: str = "") -> Lin
 
 
 def draw_sorted_titles(layout: TableLayout[T], order: Order, glyphs: Glyphs, *, is_reversed: bool) -> Line:
-    """The same; the column that the rows are sorted by has an arrow: up from the smallest, down from the largest."""
+    """The titles; that of the order's column has an arrow: up if the smallest is first, down if the largest is."""
     return draw_titles(layout, order.name, glyphs.down if order.is_descending != is_reversed else glyphs.up)
 
 
@@ -154,5 +154,5 @@ def number(reading: Reading[float]) -> tuple[object, ...]:
 
 
 def in_order(rows: Iterable[T], order: Order, *, is_reversed: bool) -> list[T]:
-    """The rows, sorted; those that are equal stay as they were."""
+    """The rows, sorted; equal rows keep their order."""
     return sorted(rows, key=order.value, reverse=order.is_descending != is_reversed)

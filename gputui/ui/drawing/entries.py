@@ -26,7 +26,7 @@ def draw_entry(  # noqa: PLR0913 - called with keywords
     is_current: bool = False,
     enter: str = "",
 ) -> list[Line]:
-    """An entry with this sign and role; the one under the cursor says where Enter goes, after the lines `below`."""
+    """`look` is the sign and the role of the title; the entry under the cursor (`is_current`) ends with `enter`."""
     sign, role = look
     lines = indented(title, width, f" {sign} ", role)
     if is_current:

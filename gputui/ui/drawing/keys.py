@@ -23,7 +23,7 @@ class KeyEntry:
 
 
 SHORT_RUN = 2
-"""So many neighbouring keys are shown one by one."""
+"""Up to this many successive keys are shown one by one."""
 
 KeySpan = tuple[int, int, str]
 """First cell, the cell after the last, and the key that a click between them presses."""

@@ -1,4 +1,4 @@
-"""A line before it has colours: pieces of text, each with a role; and as it is printed, without Textual."""
+"""Lines as pieces of text, each with a role in place of colours, and such lines as printed text. Needs no Textual."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Line = tuple[Piece, ...]
 
 
 MARKS_AT_MOST = 4
-"""How many combining characters a cell holds: without a bound, a name of them sends kilobytes for one cell."""
+"""How many combining characters a cell holds: without a bound, a name full of them sends kilobytes for one cell."""
 
 
 @lru_cache(4096)
@@ -100,7 +100,7 @@ def fill_lines(groups: Iterable[Sequence[Piece]], width: int) -> list[Line]:
 
 
 def fit_line(pieces: Sequence[Piece], width: int) -> Line:
-    """As many whole pieces as fit."""
+    """The pieces, cut to `width` characters."""
     kept: list[Piece] = []
     left = width
     for text, role in pieces:
@@ -163,7 +163,7 @@ SGR = {
 
 
 def as_text(line: Line, *, is_colored: bool) -> str:
-    """A printed line with its colours; or without, and without spaces at its end."""
+    """A line as printed text: with colours, or without colours and spaces at its end."""
     if not is_colored:
         return text_of((line,))
     return "".join(f"\x1b[{SGR[role]}m{text}\x1b[m" if role in SGR else text for text, role in line)

@@ -1,4 +1,4 @@
-"""Roles: what a piece of text means. Each is a component class whose look is in styles.tcss, or of a category."""
+"""Roles: what a piece of text means. Each is a component class; styles.tcss has its look, `CATEGORIES` a category's."""
 
 from __future__ import annotations
 

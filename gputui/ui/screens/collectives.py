@@ -28,7 +28,7 @@ NO_PROCESS = "No process is under the cursor: move the cursor to a rank."
 
 
 def ask_collectives(screen: MonitorScreen, pids: Sequence[int]) -> None:
-    """Find out whether NCCL may be asked in one of these processes, say why not, or ask whether to."""
+    """Find out in a thread whether NCCL may be asked in one of these processes, and then ask the user."""
     monitor = screen.monitor
     inquirer = monitor.attached.inquirer
     if inquirer is None or monitor.snapshot.is_demo:
@@ -41,7 +41,7 @@ def ask_collectives(screen: MonitorScreen, pids: Sequence[int]) -> None:
 
 
 def _find_out(screen: MonitorScreen, monitor: Monitor, inquirer: Inquirer, pids: Sequence[int]) -> None:
-    """In a thread of its own: /proc can take long."""
+    """Ask the user, compare the ranks here instead, or say why not; runs in a thread, as /proc can take long."""
     try:
         question = inquirer.question(pids)
     except GputuiError as error:
@@ -72,9 +72,9 @@ def _compare(screen: MonitorScreen, pid: int, problem: str) -> None:
 
 
 class CollectivesScreen(SubScreen):
-    """Asks when it opens; the ranks that stand out, then the communicators; Enter on a rank here shows its process.
+    """Asks NCCL when it opens; shows ranks that stand out, whose processes Enter opens, and then the communicators.
 
-    Where `problem` says why NCCL is not asked, the lines at which the ranks here are tell which one is elsewhere.
+    With `problem`, which says why NCCL is not asked, it compares the lines at which this machine's ranks are instead.
     """
 
     AUTO_FOCUS: ClassVar[str] = "#collectives"
@@ -102,7 +102,7 @@ class CollectivesScreen(SubScreen):
             Thread(target=self._inquire, args=arguments, name="gputui-nccl", daemon=True).start()
 
     def on_unmount(self) -> None:
-        """Ask no further."""
+        """Stop asking."""
         self._is_left.set()
 
     def _inquire(self, attached: Attached, inquirer: Inquirer) -> None:
@@ -126,7 +126,7 @@ class CollectivesScreen(SubScreen):
             blocks.action_move(-blocks.count)
 
     def draw(self) -> None:
-        """Hand over what is known; the cursor stays on its rank or communicator."""
+        """Hand what is known to the widget; the cursor stays on its rank or communicator."""
         found = self._findings
         self.query_one("#collectives", Blocks).set_blocks(
             (*found.suspects, *found.communicators),

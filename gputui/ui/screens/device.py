@@ -72,7 +72,7 @@ class DeviceScreen(SubScreen):
             self.draw()
 
     def action_past(self, _hours: int) -> None:
-        """Show what the record has of the present hour, and from there of those before."""
+        """Open the screen of the past at the present hour."""
         show_past(self)
 
     def _device(self) -> Device | None:

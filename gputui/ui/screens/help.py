@@ -18,7 +18,7 @@ from gputui.ui.widgets.page import Page
 APP_KEY_GROUPS = {"app": "Everywhere", "copy": "Copying"}
 
 ACTING = ("signal.", "actions.", "processes.tag")
-"""The beginnings of the ids of keys that --readonly removes."""
+"""How the ids of keys begin that --readonly removes."""
 
 FILTER, FLEET_FILTER = (
     (
@@ -109,7 +109,7 @@ def owners(app: type[DOMNode]) -> Iterable[type[DOMNode]]:
 
 
 def fleet_owners(app: type[DOMNode]) -> Iterable[type[DOMNode]]:
-    """Those whose keys work on the screen of many machines, and on the screens on top of it."""
+    """The classes whose keys work on the screen of many machines, and on the screens on top of it."""
     return (*screens_of(app)[0], SubScreen)
 
 

@@ -145,7 +145,7 @@ class Overview(ProcessListScreen):
             self._open_row(message.entry)
 
     def _open_row(self, row: ProcessRow) -> None:
-        """Open its process; fold or unfold a job; say in full what a row without a process stands for."""
+        """Open the row's process, fold or unfold its group, or say in full what a row without both stands for."""
         if row.process:
             self.app.push_screen(ProcessScreen(row.process))
         elif row.group is not None:
@@ -168,7 +168,7 @@ class Overview(ProcessListScreen):
         ask_collectives(self, row.pids if row else ())
 
     def action_past(self, _hours: int) -> None:
-        """Show what the record has of the present hour, and from there of those before."""
+        """Open the screen of the past at the present hour."""
         show_past(self)
 
     def action_copy_identity(self) -> None:

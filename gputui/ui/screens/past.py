@@ -22,7 +22,7 @@ from gputui.ui.widgets.page import Page
 
 HOUR_S = 3600.0
 AGAIN_S = 10.0
-"""How often the present hour is read again: as often as it is written."""
+"""Seconds until the present hour is read again: `gputui record` writes as often."""
 NOT_OFFERED = "The past is that of this machine, which gputui record keeps; there is none here."
 
 
@@ -36,7 +36,7 @@ def show_past(screen: MonitorScreen) -> None:
 
 
 class PastScreen(SubScreen):
-    """An hour of all GPUs; what is read comes from a thread, since the file may be far away."""
+    """An hour of all GPUs, read in a thread, since the file may be far away."""
 
     KEY_GROUPS: ClassVar[dict[str, str]] = {"past": "What was"}
 
@@ -64,7 +64,7 @@ class PastScreen(SubScreen):
         self._request()
 
     def draw(self) -> None:
-        """Draw what is known; of the present hour, more comes."""
+        """Draw the hour; the present hour is read again after `AGAIN_S`."""
         if self._now > self._asked_at + AGAIN_S and self._begin == begin_of_hour(self._now):
             self._ask()
         self.query_one(Page).redraw()
@@ -88,7 +88,7 @@ class PastScreen(SubScreen):
         Thread(target=self._find, args=arguments, name="gputui-past", daemon=True).start()
 
     def _find(self, begin: float, attached: Attached) -> None:
-        """In a thread of its own."""
+        """Read an hour, in a thread of its own, and hand it over."""
         found, problem = None, ""
         try:
             found = self._read(begin, begin + HOUR_S)
@@ -97,7 +97,7 @@ class PastScreen(SubScreen):
         attached.hand_over(partial(self._take, begin, found, problem))
 
     def _take(self, begin: float, found: Past | None, problem: str) -> None:
-        """Show it, unless another hour was asked for meanwhile, or the screen was left."""
+        """Show what was read, unless another hour was asked for meanwhile, or the screen was left."""
         if begin == self._begin and self.is_attached:
             self._past, self._problem = found, problem
             self.update_from_monitor()
@@ -110,6 +110,6 @@ class PastScreen(SubScreen):
 
 
 def begin_of_hour(now: float) -> float:
-    """The last full hour of the clock; there are time zones half an hour off."""
+    """The last full hour of the local clock, in epoch seconds; some time zones are half an hour off UTC's."""
     local = time.localtime(now)
     return float(int(now) - local.tm_min * 60 - local.tm_sec)

@@ -65,7 +65,7 @@ class ProcessScreen(SubScreen):
         self._shown = Shown(environment=at_environment)
         self._goes_to_environment = at_environment
         self._of_server: list[tuple[str, str]] = []
-        """What its server has said of itself, or why it has not."""
+        """Sentences with roles: what the process's server has said of itself, or why it has not."""
 
     def compose_body(self) -> ComposeResult:
         yield Page(self._draw_page, id="page")
@@ -106,7 +106,7 @@ class ProcessScreen(SubScreen):
         self.monitor.attached.attach(self._process.pid)
 
     def action_metrics(self) -> None:
-        """Ask in a thread of its own: it may take seconds."""
+        """Ask the process's server for its metrics, in a thread of its own: that may take seconds."""
         attached, pid = self.monitor.attached, self._process.pid
         if attached.server_page:
             self._of_server = [(ASKED, "dim")]

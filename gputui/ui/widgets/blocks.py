@@ -82,7 +82,7 @@ class Blocks(Cursored, Generic[B]):
         self.action_move(1 if lines > 0 else -1)
 
     def on_click(self, event: events.Click) -> None:
-        """Put the cursor on the block there; a second click chooses it."""
+        """Put the cursor on the block that was clicked; a second click chooses it."""
         line = self._top + event.y
         under = [place for place, start in enumerate(self._starts[:-1]) if start <= line]
         if under:

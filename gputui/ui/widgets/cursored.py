@@ -66,7 +66,7 @@ class Cursored(Wheeled, can_focus=True):
         return max(0, min(place, self.count - 1))
 
     def clicked(self, place: int, times: int) -> None:
-        """Put the cursor there; a second click chooses the entry."""
+        """Put the cursor on the entry at `place`; a second click chooses it."""
         self._cursor = place
         self.redraw()
         if times == 2:

@@ -39,7 +39,7 @@ class FleetTable(Table[FleetRow]):
         return draw_fleet_row(self.layout_for(width), entry, width)
 
     def draw(self, width: int, height: int) -> Sequence[Line]:
-        """As any list; reports when other rows are on screen, as only these are asked for in detail."""
+        """Draw as any list does, and report when other rows are on screen: only these are asked for in detail."""
         lines = super().draw(width, height)
         visible = tuple(row.key for row in self.on_screen)
         if visible != self._was_visible:

@@ -12,7 +12,7 @@ from gputui.ui.drawing.line import Line
 from gputui.ui.widgets.painted import Painted
 
 KEPT = frozenset({"app.help", "app.quit"})
-"""Never dropped: Help leads to every other key."""
+"""Ids of the keys that are dropped last: Help leads to every other key."""
 
 
 class KeysLine(Painted):

@@ -103,7 +103,7 @@ class Listing(Cursored, Generic[E]):
         self.action_move(pages * max(1, self.size.height - 1))
 
     def on_click(self, event: events.Click) -> None:
-        """Put the cursor there; a second click chooses the entry."""
+        """Put the cursor on the entry that was clicked; a second click chooses it."""
         place = self._top + event.y - 1
         if event.y == 0:
             self.head_clicked(event.x)

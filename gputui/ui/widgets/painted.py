@@ -21,7 +21,7 @@ FILLED = Style(reverse=True)
 class Painted(Widget):
     """A widget that shows the lines that `draw` returns; a line beyond the last is blank.
 
-    A subclass keeps what it shows, and calls `redraw` when that changes. A screen hands it over rather than binding it
+    A subclass keeps the data it shows, and calls `redraw` when they change. A screen hands data over and binds none
     (`data_bind`): bound data draws widgets under other screens too, and once for each value that changes.
 
     Roles get their looks once for all widgets of a screen: they are component classes of `MonitorScreen`. The role of a

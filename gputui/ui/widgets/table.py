@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 
 class Table(Listing[R], Generic[R]):
-    """Rows in these columns, of which those are left out that have nothing to say about any row.
+    """Rows in columns; columns that have nothing to say about any row are left out.
 
     `key` identifies the same row in the next list, `empty` is the sentence in a table without rows. `leaves_room`: the
     columns leave the end of the head free where the cursor's place needs it.

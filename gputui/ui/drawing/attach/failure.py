@@ -11,7 +11,7 @@ from gputui.ui.drawing.line import Line, Piece, fit, indented, spread
 MARGIN = "     "
 SIZE_CELLS = 10
 WIDE_SIZE_CELLS = 14
-"""With "up to" in front."""
+"""Cells of a size with "up to" in front."""
 MARK_CELLS = 11
 
 

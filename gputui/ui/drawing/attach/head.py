@@ -57,7 +57,7 @@ def draw_target(
 
 
 def _states(moment: TargetMoment, device: DeviceMoment | None, *, is_past: bool) -> list[Piece]:
-    """The state of the moment in words, shorter and shorter; a replay shows only those that are not dim."""
+    """The state of the moment in words, the longest form first; a replay leaves out dim forms."""
     if moment.failure:
         formats = ("  OUT OF MEMORY at %Y-%m-%d %H:%M:%S ", "  OUT OF MEMORY at %H:%M:%S ", "  OUT OF MEMORY ")
         return [(time.strftime(form, time.localtime(moment.time)), "alarm") for form in formats]

@@ -43,7 +43,7 @@ def draw_odd(ranks: Sequence[Rank], width: int, holders: Holders | None = None) 
 
 
 def _moments(ranks: Sequence[Rank]) -> list[TargetMoment]:
-    """Of each process once, which may have several devices."""
+    """The moment of each process, once even where the process has several devices."""
     return list({id(rank.moment): rank.moment for rank in ranks}.values())
 
 
@@ -101,7 +101,7 @@ def _command(row: RankRow) -> Piece:
 
 
 def _launched(row: RankRow) -> Piece:
-    """In all its process groups."""
+    """The collectives that a rank has launched in all its process groups."""
     groups = row.rank.moment.groups
     if not groups:
         return ("-", "dim")

@@ -54,7 +54,7 @@ Cell = tuple[str, str, str]
 
 
 def _cell(column: Column, row: int, height: int, top: int, appearance: Appearance) -> Cell:
-    """What is between two heights: the kind that takes most of it."""
+    """A cell of the graph: how much of it is covered, in the look of the kind that takes most of it."""
     low, high = top * row // height, top * (row + 1) // height
     best, most, covered, below = Kind.OTHER, 0, 0, 0
     for kind, size_bytes in zip(KINDS, column.layers, strict=True):

@@ -72,9 +72,9 @@ def _role(node: Node) -> str:
 
 
 def _name(row: Row, width: int, appearance: Appearance, *, is_tree: bool, has_description: bool) -> Line:
-    """The category's letter, branches of the tree and the title; a group with its count, as people print them.
+    """The category's letter, the branches of the tree and the title; outside the tree of modules a group has its count.
 
-    `has_description`: what a tensor is follows its name.
+    With `has_description`, what a tensor is follows its name.
     """
     node = row.node
     pieces: list[Piece] = [(f"{_letter(node)} ", _role(node)), (f"{'  ' * row.depth}{_sign(row, appearance)} ", "dim")]

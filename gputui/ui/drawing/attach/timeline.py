@@ -15,11 +15,11 @@ FILLS: dict[bool, tuple[Piece, ...]] = {
     False: (("█", "part-allocated"), ("▒", "part-allocated"), ("▓", "part-pending"), ("░", "part-cached")),
     True: (("#", "part-allocated"), ("=", "part-allocated"), ("%", "part-pending"), (":", "part-cached")),
 }
-"""In ASCII or not: what each step leaves, what it needs at its top, what waits for another stream, what is reserved."""
+"""By is_ascii: what each step leaves, what it needs at its top, what waits for another stream, what is reserved."""
 STEP_COLUMNS = 8
 """The timeline moves by this many columns at once: if it moved with every point, nearly all cells would be sent."""
 TOP_S = 4 * 3600.0
-"""The axis reaches up to the highest level of this time, or of what is drawn if that is longer: it keeps its scale."""
+"""The axis reaches to the highest level of these seconds, or of what is drawn if that is longer, to keep its scale."""
 
 
 class Axis:
@@ -33,7 +33,7 @@ class Axis:
         self.has_steps = any(column and column.swing and moves(column.swing) for column in self.columns)
         """Whether steps were watched somewhere, so that there is a band between what they need and what they leave."""
         self.top_bytes = counters.highest_reserved_bytes(min(self._first * span_s, end - TOP_S))
-        """The highest reserved memory, to which all is to scale."""
+        """The highest reserved memory: the top of the axis."""
 
     def column_of(self, moment: float) -> int:
         """The column of a time; outside 0..width-1 if it is not on the axis."""
@@ -41,7 +41,7 @@ class Axis:
 
 
 def draw_title(axis: Axis, cursor: float | None, width: int, appearance: Appearance) -> Line:
-    """What the areas are, and how large and long a cell is."""
+    """What the areas are, the bytes at the top of the axis, and the seconds per cell."""
     at = "" if cursor is None else f"  cursor at {format_clock(cursor)}"
     words = "Reserved, active, allocated"
     if axis.has_steps:

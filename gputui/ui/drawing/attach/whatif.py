@@ -14,7 +14,7 @@ from gputui.ui.drawing.meters import meter
 from gputui.units import format_bytes, format_bytes_short, format_bytes_signed
 
 FARTHEST = 4
-"""A device of more than so many times the largest peak is not drawn into the bars, which would be too short to read."""
+"""A device of more than this many times the largest peak is not drawn in the bars, which would be too short to read."""
 AXIS_CELLS = 7
 KNOWN_ROLES = {Known.EXACT: "good", Known.SCALED: "fair", Known.ESTIMATED: "fair"}
 

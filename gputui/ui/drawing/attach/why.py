@@ -44,9 +44,8 @@ def _first_lines(lines: list[Line], width: int, most: int) -> list[Line]:
 def draw_advice(findings: Sequence[Finding], verdict: Verdict | None, width: int, most: int = 1) -> list[Line]:
     """What to do about the first finding of weight, in at most this many lines.
 
-    Its title if the verdict does not name its owner; both below a server's division, which names none.
-
-    An allocation that failed is not all that can be said where another finding is about the holder in the verdict.
+    The remedy alone where the finding has no owners or the verdict names one; else the title alone, and both below a
+    server's division, which names none. A finding about the verdict's holder goes before a failed allocation.
     """
     ready = [one for one in findings if not one.until and one.weight is not Weight.FACT and one.remedy]
     if not ready:
@@ -113,7 +112,7 @@ def _draw_holder(line: HolderLine, width: int) -> list[Line]:
 def draw_finding(finding: Finding, width: int, *, is_current: bool, destination: str = "") -> list[Line]:
     """A finding and an empty line; the current one has the cursor, and names the screen that Enter opens.
 
-    One that no longer holds is its title alone.
+    A finding that no longer holds is drawn as its title alone.
     """
     enter = shown_on(destination)
     if finding.until:

@@ -1,4 +1,4 @@
-"""The columns of the table: those of GPUs as on the overview, for rows of any kind."""
+"""The columns of the fleet's table: those that the overview has for GPUs, for rows of any kind."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from gputui.units import format_bytes_short
 
 _ROLES = {RowKind.CLUSTER: "title", RowKind.NODE: "plain", RowKind.JOB: "plain", RowKind.DEVICE: "plain"}
 _STEPS = ((1e7, 1e6, "MW"), (1e4, 1e3, "kW"), (0, 1, "W"))
-"""From so many watts on, the unit, and its name."""
+"""From how many watts on a unit is used, the watts in it, and its name."""
 _OF_DEVICES = {column.name: column for column in DEVICE_COLUMNS}
 
 
 def _name(row: FleetRow, width: int) -> Line:
-    """The name below those that it belongs to, with a sign where something can be folded."""
+    """The name, indented by its depth, with a sign where the rows below it can be folded."""
     sign = "" if row.is_open is None else ("[-] " if row.is_open else "[+] ")
     lead = "  " * row.depth + sign
     if row.kind is RowKind.NOTE:
@@ -34,7 +34,7 @@ def _gpus(row: FleetRow) -> Piece:
 
 
 def _power(row: FleetRow, width: int) -> Line:
-    """Watts of a GPU, kilowatts of a node, megawatts of a cluster."""
+    """Power and its limit, in the unit that suits the larger of both."""
     power, limit = row.readings.power_w, row.readings.power_limit_w
     if isinstance(power, Absent):
         return ((fit("" if _is_of_processes(row) else row.appearance.absent, width, ">"), "dim"),)
@@ -46,7 +46,7 @@ def _power(row: FleetRow, width: int) -> Line:
 
 
 def _memory(row: FleetRow, width: int) -> Line:
-    """Where nobody tells how much there is, as for a job, what is used alone."""
+    """Used and total memory; only the used memory where the total is not known, as for a job."""
     used = row.readings.used_bytes
     if isinstance(used, Absent) or not isinstance(row.readings.total_bytes, Absent):
         return ((" " * width, "plain"),) if _is_note(row) else draw_memory(row.drawn, width)
@@ -79,7 +79,7 @@ def _is_note(row: FleetRow) -> bool:
 
 
 def _is_of_processes(row: FleetRow) -> bool:
-    """What only a GPU has is no reading of a process, or of a job."""
+    """Whether the row has no readings that only a GPU has, such as its temperature."""
     return row.kind in (RowKind.NOTE, RowKind.HOLDING, RowKind.JOB)
 
 
@@ -88,7 +88,7 @@ def _has_no_total(row: FleetRow) -> bool:
 
 
 def _of_device(name: str, is_blank: Callable[[FleetRow], bool] = _is_note, **changes: object) -> Column[FleetRow]:
-    """A column of the overview, for the readings of any row; nothing where that would mean nothing."""
+    """A column of the overview for the readings of any row; blank in the rows of which `is_blank` is true."""
     column: Column[DeviceRow] = _OF_DEVICES[name]
     draw_text, draw_line = column.text, column.draw
 
@@ -133,7 +133,7 @@ FLEET_COLUMNS: tuple[Column[FleetRow], ...] = (
 
 
 def draw_fleet_row(layout: TableLayout[FleetRow], row: FleetRow, width: int) -> Line:
-    """A row in its columns; of a node without GPUs, its name and a sentence across the others."""
+    """A row in its columns; a node without GPUs has its name and a sentence across all other columns."""
     ellipsis = row.appearance.glyphs.ellipsis
     if row.kind is not RowKind.NODE or row.gpus:
         return draw_row(layout, row, ellipsis)

@@ -13,7 +13,7 @@ LINES_AT_MOST = 4
 
 
 def draw_fleet_notes(fleet: Fleet, now: float, width: int, ellipsis: str) -> list[Line]:
-    """Sentences; of those that do not fit, the beginning."""
+    """Sentences in at most `LINES_AT_MOST` lines; what does not fit is cut."""
     sentences: list[tuple[str, str]] = []
     if fleet.trouble:
         lasting = f"since {format_clock(fleet.trouble.since)} ({format_duration(now - fleet.trouble.since)})"

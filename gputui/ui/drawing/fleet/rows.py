@@ -29,9 +29,9 @@ class RowKind(str, Enum):
 
 
 class FleetRow(NamedTuple):
-    """`key` identifies the row in the next answer. `note` is what its figures do not say, with its role.
+    """`key` identifies the row in the next answer. `note` is a remark that is no figure, with its role.
 
-    `is_open` is None where nothing lies below it.
+    `is_open` is None where no rows lie below this one.
     """
 
     key: tuple[object, ...]
@@ -53,7 +53,7 @@ class FleetRow(NamedTuple):
 
     @property
     def drawn(self) -> DeviceRow:
-        """As the overview's columns draw a GPU."""
+        """The row's readings as a GPU, which the overview's columns can draw."""
         return DeviceRow(_as_device(self.readings), self.history, self.appearance)
 
 
@@ -92,7 +92,7 @@ def share(readings: Readings) -> Reading[float]:
 def of_node(
     node: Node, history: tuple[float | None, ...], appearance: Appearance, depth: int, *, is_open: bool
 ) -> FleetRow:
-    """A node's row; nothing lies below one without a GPU."""
+    """A node's row; no rows lie below a node without GPUs."""
     return FleetRow(
         (RowKind.NODE, node.place),
         RowKind.NODE,

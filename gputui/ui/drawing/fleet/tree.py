@@ -70,7 +70,7 @@ def _cluster(name: str, nodes: list[Node], view: FleetView, appearance: Appearan
 
 
 def _in_node(fleet: Fleet, place: Place, view: FleetView, appearance: Appearance) -> Iterator[FleetRow]:
-    """What lies below a node, as far as it is known: nothing is asked for while it is folded."""
+    """The rows below a node, as far as they are known: they are not asked for while the node is folded."""
     devices = fleet.devices.get(place)
     key = (RowKind.NODE, place)
     if devices is None:
@@ -170,6 +170,6 @@ def _is_shown(row: FleetRow, below: Iterable[FleetRow], view: FleetView) -> bool
 
 
 def _chosen(row: FleetRow, below: list[FleetRow], view: FleetView) -> list[FleetRow]:
-    """All below a row that matches; otherwise those that do."""
+    """All rows below `row` if it matches the filter, else those of them that match."""
     matches = view.predicate
     return below if matches is None or matches(row) else [part for part in below if matches(part)]

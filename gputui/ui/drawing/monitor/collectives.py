@@ -17,7 +17,7 @@ _ROLES = {
 
 
 def draw_head(inquiry: Inquiry, found: Findings, width: int) -> list[Line]:
-    """Who was asked and what the answer is; while one is awaited, that."""
+    """Who was asked, and the answer; while an answer is awaited, a sentence that says so."""
     newest = inquiry.second or inquiry.first
     version = f", NCCL {newest.nccl_version}" if newest else ""
     lines: list[Line] = [((fit(f"Collectives of the job of process {inquiry.pid}{version}", width), "title"),)]

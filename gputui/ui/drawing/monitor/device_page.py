@@ -19,13 +19,13 @@ from gputui.ui.drawing.monitor.process_rows import ProcessRow
 from gputui.ui.drawing.monitor.processes import PROCESS_TABLE_COLUMNS
 
 PROCESSES_AT_MOST = 10
-"""The overview's list has them all."""
+"""Processes on this page; the overview's list has all."""
 
 NOT_YET = frozenset({AbsentKind.NOT_READ_YET, AbsentKind.ON_REQUEST, AbsentKind.NOT_SAMPLED})
-"""Absent for a moment: the reading keeps its place."""
+"""Kinds of absence that last a moment: the reading keeps its place."""
 
 MISSING_LISTED = 8
-"""Of a MIG instance, which has few readings of its own, no more missing ones are listed by name."""
+"""A MIG instance has few readings of its own: if it lacks more than this many, they are not listed by name."""
 
 _LABEL_WIDTH = 19
 _PROCESS_COLUMNS = tuple(column for column in PROCESS_TABLE_COLUMNS if column.name != "device")
@@ -40,7 +40,7 @@ def draw_device_page(
     appearance: Appearance,
     findings: Iterable[MachineFinding] = (),
 ) -> list[Line]:
-    """The page for a screen of `size` (width, height), which it may exceed; `processes` and `findings` are its own."""
+    """The page for a screen of `size` (width, height), which it may exceed; with the device's processes, findings."""
     width, height = size
     lines: list[Line] = [((fit(f"Device {device.label}  {device.name}", width), "title"),)]
     lines += wrap(device.uuid or "UUID: not reported by the driver", width, "dim")
@@ -60,7 +60,7 @@ def draw_device_page(
 
 
 def _graphs(device: Device, history: History, zoom: int, width: int) -> list[Graph]:
-    """A graph for each reading that has ever had a value, or may get one."""
+    """A graph for each reading that has a value, may get one, or whose newest point in the history is not 0."""
     shown = [
         reading
         for reading in GRAPHED
@@ -89,7 +89,7 @@ def _graph(reading: DeviceReading, graph: ReadingGraph, device: Device, points: 
 
 
 def _clock_sentences(device: Device, width: int) -> list[Line]:
-    """Why its clocks are lower, in sentences."""
+    """Why the device's clocks are lower, in sentences."""
     if isinstance(device.throttle_reasons, Absent):
         return []
     sentences = [
@@ -167,7 +167,7 @@ def _group(group: str, rows: Iterable[tuple[str, Reading[str]]], width: int, app
 
 
 def _line(name: str, value: Reading[str], width: int, appearance: Appearance) -> list[Line]:
-    """A reading in as many lines as it needs; one that will be there in a moment in a single line."""
+    """A reading in as many lines as it needs; a reading that is absent only for a moment takes one line."""
     text, role = (value.reason, "dim") if isinstance(value, Absent) else (value, "plain")
     text = text.replace("°", "") if appearance.is_ascii else text
     room = max(1, width - _LABEL_WIDTH)

@@ -31,7 +31,7 @@ class DeviceRow(NamedTuple):
     history: tuple[float | None, ...]
     appearance: Appearance
     only_waits: bool = False
-    """By its history, it is busy and does next to nothing; the device screen says how that was found."""
+    """Whether its history shows that it is busy and does next to nothing; the device screen says how that was found."""
 
 
 def short_name(name: str) -> str:
@@ -101,7 +101,7 @@ def _tensor(row: DeviceRow) -> Piece:
 
 
 def _tensor_meter(row: DeviceRow, width: int) -> Line:
-    """How much of the GPU's strength is used, beside how busy it is."""
+    """How much of the GPU's strength is used; the meter of utilisation only says how busy it is."""
     value = row.device.tensor_percent
     if isinstance(value, Absent):
         return ((" " * width, "plain"),)
@@ -122,7 +122,7 @@ def _memory_meter(row: DeviceRow, width: int) -> Line:
 
 
 def draw_memory(row: DeviceRow, width: int) -> Line:
-    """Used and total."""
+    """Used and total memory."""
     memory = memory_of(row.device)
     if memory is None:
         return ((fit("host memory" if row.device.shares_host_memory else row.appearance.absent, width, ">"), "dim"),)
@@ -234,7 +234,7 @@ DEVICE_COLUMNS: tuple[Column[DeviceRow], ...] = (
     Column("notes", "", 8, draw=_notes, grow=3, most=40, from_width=72),
 )
 PICTURES = frozenset({"gpu_meter", "tensor_meter", "history", "memory_meter"})
-"""Columns that say again what others say in figures; what is printed leaves them out."""
+"""Columns that draw what others say in figures; printed tables leave them out."""
 
 
 def draw_device(layout: TableLayout[DeviceRow], row: DeviceRow, width: int) -> Line:
@@ -245,7 +245,7 @@ def draw_device(layout: TableLayout[DeviceRow], row: DeviceRow, width: int) -> L
 def draw_lost(row: DeviceRow, width: int) -> Line:
     """A device that does not answer: its number, its name and the reason, across the whole line.
 
-    Where there is no room for the remedy, the finding has it, which `w` and the device screen show and `--once` prints.
+    Where the remedy does not fit, the line refers to the finding, which `w`, the device screen and `--once` show.
     """
     head = fit(row.device.label, 4, ">")
     name = fit(short_name(row.device.name) or "device", 20)

@@ -23,7 +23,7 @@ _DAY_S = 86400.0
 
 
 def draw_findings_head(findings: tuple[MachineFinding, ...], width: int, *, is_fleet: bool = False) -> list[Line]:
-    """The title of the screen, and what it says of a machine, or of many, without findings."""
+    """The title of the screen; without findings, also a paragraph that says so of the machine or the fleet."""
     place, nothing = ("these machines", NOTHING_IN_FLEET) if is_fleet else ("this machine", NOTHING)
     title: Line = ((fit(f"What is wrong with {place}", width), "title"),)
     return [title, ()] if findings else [title, (), *wrap(nothing, min(width, 100), "dim")]
@@ -45,7 +45,7 @@ def draw_finding(finding: MachineFinding, now: float, width: int, *, is_current:
 
 
 def draw_own_findings(findings: Iterable[MachineFinding], now: float, width: int) -> list[Line]:
-    """Those about one device or process, above its readings."""
+    """The findings about one device or process, above its readings."""
     lines: list[Line] = []
     for finding in findings:
         sentences = (*finding.evidence, since_words(finding, now))
@@ -54,7 +54,7 @@ def draw_own_findings(findings: Iterable[MachineFinding], now: float, width: int
 
 
 def since_words(finding: MachineFinding, now: float) -> str:
-    """ "Seen since 12:13:05 (for 1h02m)."; what was there at the first look may be older."""
+    """ "Seen since 12:13:05 (for 1h02m)."; a finding of the first look may be older."""
     has_day = now - finding.since > _DAY_S
     began = time.strftime("%Y-%m-%d %H:%M" if has_day else "%H:%M:%S", time.localtime(finding.since))
     older = " or earlier" if finding.is_older else ""

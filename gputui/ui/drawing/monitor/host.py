@@ -58,7 +58,7 @@ def _processor_limit(host: Host) -> tuple[Piece, ...]:
 
 
 def _memory_limit(host: Host, appearance: Appearance) -> tuple[Piece, ...]:
-    """What ends a container or a job: the host's memory does not."""
+    """The limit of this container or job: the kernel ends processes there, however much memory the host has."""
     limit = host.memory_limit
     if limit is None or not limit.total_bytes:
         return ()
@@ -112,7 +112,7 @@ def _memory(memory: Reading[HostMemory], meter_width: int, appearance: Appearanc
 
 
 def _cache(memory: Reading[HostMemory]) -> tuple[Piece, ...]:
-    """What the memory in front of it is partly used for; it starts with its own gap."""
+    """The page cache, which does not count as used, and shared memory; the piece begins with its own gap."""
     if isinstance(memory, Absent):
         return ()
     cache, shared = map(format_bytes_short, (memory.cache_bytes, memory.shared_bytes))

@@ -49,7 +49,7 @@ class Arrangement(NamedTuple):
 
 
 def arrange(snapshot: Snapshot, width: int, height: int) -> Arrangement:
-    """Give every device a line as long as the processes keep theirs; the band of graphs takes what is left."""
+    """Give every device a line, unless the processes would have too few; the band of graphs takes what is left."""
     around = STATUS_LINES + HOST_LINES + KEYS_LINES
     count = len(snapshot.devices.devices)
     device_lines = min(count + 1, max(4, height - around - PROCESS_LINES_AT_LEAST)) if count else 0

@@ -44,7 +44,7 @@ def _graph(gpu: PastGpu, past: Past, count: int) -> Graph:
 
 
 def _processes(past: Past, width: int, appearance: Appearance) -> list[Line]:
-    """Those that were there, the largest first; with when, as far as it is in this hour."""
+    """The processes of the hour, the largest first; times of begin and end only if they are in this hour."""
 
     def begin(process: PastProcess) -> str:
         return _clock(process.since) if process.since > past.begin else "before"

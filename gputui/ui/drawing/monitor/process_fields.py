@@ -39,7 +39,7 @@ _OWNER_FIELDS = {
     "env": "environment",
     "session": "session",
 }
-"""The filter's names of what a process's owner has."""
+"""Fields of a filter, and the attributes of the process's `Owner` that they compare."""
 
 PROCESS_FIELDS: Fields[ProcessRow] = Fields(
     {

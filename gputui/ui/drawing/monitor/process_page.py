@@ -33,7 +33,7 @@ class Shown(NamedTuple):
 
 
 DEPTH_AT_MOST = 20
-"""How far the tree is indented."""
+"""Levels by which the tree is indented at most."""
 
 
 def draw_process_page(
@@ -45,7 +45,7 @@ def draw_process_page(
     appearance: Appearance,
     shown: Shown,
 ) -> list[Line]:
-    """The page for a screen of `size` (width, height), which it may exceed; `details` may be why there are none."""
+    """The page for a screen of `size` (width, height), which it may exceed; `details` may say why there are none."""
     width, height = size
     command = process.command.reason if isinstance(process.command, Absent) else program_of(process.command)
     title: Line = ((fit(f"Process {process.pid}  {command}", width), "title"),)
@@ -102,7 +102,7 @@ def _host_graphs(process: Process, history: History, zoom: int, count: int) -> l
 
 
 def _is_worth_drawing(graph: Graph, process: Process) -> bool:
-    """A process that ended before it was seen has no history, and gets none."""
+    """Whether the graph has points or can get some: a process that ended before it was seen has none."""
     return process.state not in GONE or any(point is not None for point in graph.points)
 
 

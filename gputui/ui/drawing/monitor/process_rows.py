@@ -27,9 +27,9 @@ class Group(NamedTuple):
 
 
 LAUNCHER = "launcher"
-"""The kind of group that ranks are in of which nothing else is known."""
+"""The kind of group of ranks that are in no job or pod: those that one launcher has started."""
 SERVER = "server"
-"""That of the processes of an inference server."""
+"""The kind of group of the processes of an inference server."""
 
 
 class ProcessRow(NamedTuple):
@@ -53,7 +53,7 @@ class ProcessRow(NamedTuple):
     time: float = 0.0
     appearance: Appearance = Appearance()
     group: Group | None = None
-    """Of a heading, what stands under it."""
+    """Of a heading, the group that stands under it."""
     pids: tuple[int, ...] = ()
     """The processes that the row stands for."""
 
@@ -110,7 +110,7 @@ class View(NamedTuple):
     has_whole_commands: bool = False
     """Commands with the interpreter and all folders, instead of the program they run."""
     folded_groups: frozenset[Group] = frozenset()
-    """Those whose processes the tree hides."""
+    """Groups whose processes the tree hides."""
     command_offset: int = 0
     """How many cells the commands are scrolled to the right."""
 
@@ -196,7 +196,7 @@ def _as_tree(rows: Iterable[ProcessRow], folded: frozenset[Group], appearance: A
 
 
 def _group_of(row: ProcessRow) -> Group | None:
-    """A job or pod holds all that a user started in it; a launcher tells more than the container or unit around it."""
+    """A row's group in the tree: job or pod, else server or launcher, which tell more than a container or unit."""
     process = row.process
     if process is None:
         return None
@@ -227,7 +227,7 @@ def _heading(group: Group, members: list[ProcessRow], appearance: Appearance, *,
 
 
 def _count_of(processes: Collection[Process]) -> str:
-    """How many of the job's ranks are here, or how many processes that are none."""
+    """How many of the job's ranks are here, and how many processes without a rank."""
     worlds = [process.rank.world_size for process in processes if process.rank]
     others = len(processes) - len(worlds)
     if not worlds:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class MonitorState(NamedTuple):
-    """The state of the monitor that the top line shows."""
+    """The state of the monitor; the top line shows all but `is_readonly`, which disables actions."""
 
     is_paused: bool = False
     filter_text: str = ""

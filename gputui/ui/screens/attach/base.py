@@ -54,7 +54,7 @@ class AttachScreen(Replaying, MonitorScreen):
     """Whether the body begins with the verdict, so that it does not stand above it."""
 
     SHOWS_TOP: ClassVar[bool] = False
-    """Whether it can show the top of a step in place of the present moment."""
+    """Whether the screen can show the top of a step in place of the present moment."""
 
     LAST_KEYS: ClassVar[frozenset[str]] = frozenset({"attach.mark", "actions.menu", "attach.back"})
 
@@ -136,7 +136,7 @@ class AttachScreen(Replaying, MonitorScreen):
 
     @property
     def moment(self) -> TargetMoment | None:
-        """Its moment: the newest, or the one under the cursor; as it was near the top of a step where that is shown."""
+        """The target's moment: the newest or the one under the cursor; the top of a step where that is to be shown."""
         if self.target is None:
             return None
         return self.target.picture if self.SHOWS_TOP else self.target.moment
@@ -155,7 +155,7 @@ class AttachScreen(Replaying, MonitorScreen):
         return replace(answer, sentence=f"{answer.sentence} {hint}")
 
     def draw_status(self) -> None:
-        """The lines above the body: the status, the target, its last action."""
+        """Draw the lines above the body: the status, the target, the verdict, the last action."""
         super().draw_status()
         self.query_one("#target", Notes).redraw()
         can_turn = bool(self.check_action("turn_top", ()))
@@ -243,7 +243,7 @@ class AttachScreen(Replaying, MonitorScreen):
         self.update_from_monitor()
 
     def action_mark(self) -> None:
-        """Name this moment, for all viewers."""
+        """Give the program's present moment, even under a cursor in the past, a name that all viewers see."""
         if self.target and self.moment and not self.moment.ended:
             label = f"mark {len(self.target.marks) + 1}"
             self.target.feed.mark(label)

@@ -66,7 +66,7 @@ REPLAY_ACTIONS = frozenset({"play", "seek", "seek_mark", "seek_end", "speed"})
 
 
 class Replaying:
-    """What these keys do; the player answers with a moment, which redraws the screen."""
+    """The actions of these keys; the player answers with a moment, which redraws the screen."""
 
     @property
     @abstractmethod

@@ -21,11 +21,11 @@ class AttachScreenEntry(NamedTuple):
     class_path: str
     help_heading: str = ""
     is_for_files: bool = True
-    """Whether it has something to show for a file, which holds one moment of one process."""
+    """Whether the screen has something to show for a file, which holds one moment of one process."""
 
     @property
     def screen_class(self) -> type[MonitorScreen]:
-        """Its class, imported now."""
+        """The screen's class, imported now."""
         module, _, name = self.class_path.partition(":")
         loaded: type[MonitorScreen] = getattr(import_module(f"{__package__}.{module}"), name)
         return loaded

@@ -30,7 +30,7 @@ NOT_KEPT = "Of this moment only the counters were kept: n on the Memory screen g
 
 
 class TensorsScreen(AttachScreen):
-    """Enter opens a branch, goes from a tensor in a graph to the one that keeps it, or to the block on the map."""
+    """Enter opens a branch, goes from a saved tensor to the one whose graph keeps it, or to the block on the map."""
 
     NAME = "tensors"
     SHOWS_TOP = True
@@ -104,7 +104,7 @@ class TensorsScreen(AttachScreen):
             self.draw()
 
     def _go_to(self, address: int) -> None:
-        """Move there; if the branches that lead there are still closed, wait for the next tree."""
+        """Move to the tensor at an address; while branches that lead to it are closed, wait for the next tree."""
         key = self.view.show(address)
         if self.view.is_current:
             self._jump_address = None
@@ -164,7 +164,7 @@ class TensorsScreen(AttachScreen):
         self.query_one(TensorList).close()
 
     def action_group(self) -> None:
-        """Group by module, or by shape and type."""
+        """Group in the next way: by module, by shape and type, or by line."""
         self.view.next_grouping()
         self.draw()
 

@@ -40,7 +40,7 @@ LOW_SCREEN = 30
 
 
 class CaseList(Table[CaseRow]):
-    """A line for every case, and no head without any."""
+    """A line for every case, and no head without cases."""
 
     def draw_head(self, width: int) -> Line:
         return super().draw_head(width) if self.count else ()
@@ -84,7 +84,7 @@ class WhatIfScreen(RecordedStepScreen):
         yield FilterLine(self._check, PLACEHOLDER)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """A case needs a trace."""
+        """The keys of cases need a trace."""
         if action in {"add_case", "order", "compare"}:
             return self._view is not None and self._view.recorded is not None
         return super().check_action(action, parameters)
@@ -146,7 +146,7 @@ class WhatIfScreen(RecordedStepScreen):
         return draw_curves(view.baseline, row.answer, counts, (width, height), self.monitor.appearance)
 
     def _operations(self, answer: Answer) -> int:
-        """How many operations the replay of a case has if memory lasts."""
+        """How many operations the replay of a case has if memory does not run out."""
         assert self._view is not None
         assert self._view.recorded is not None
         kinds = self._view.recorded.operations.kinds
@@ -170,7 +170,7 @@ class WhatIfScreen(RecordedStepScreen):
         self.query_one(FilterLine).open("")
 
     def _check(self, words: str) -> str:
-        """What the words say; raises UsageError where they say nothing that can be replayed."""
+        """The label of the case that the words describe; raises UsageError where it cannot be replayed."""
         if not words.strip():
             return ""
         return self._case(words).label

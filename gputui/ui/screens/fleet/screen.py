@@ -94,7 +94,7 @@ class FleetScreen(TableScreen):
         return self.monitor.snapshot.fleet or Fleet("")
 
     def draw(self) -> None:
-        """Hand over the newest answers; rows are made only of what is new."""
+        """Hand the newest answers to the table; rows are made again only if a part of the fleet or the view is new."""
         self.query_one(Notes).redraw()
         fleet = self._fleet
         made_of = (*(id(part) for part in fleet[: Fleet._fields.index("trouble")]), self._view)

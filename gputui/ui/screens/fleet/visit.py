@@ -1,4 +1,4 @@
-"""Runs a program of the user's in the terminal, and comes back: ssh to a node, for what is shown there."""
+"""Leaves the terminal to another program until that ends: gputui on a node, through ssh, or `gputui attach`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gputui.own_descriptors import of_child
 from gputui.ui.monitor import Monitor
 
 INSTALLATIONS = ("uv tool install gputui", "pipx install gputui", "python3 -m pip install --user gputui")
-"""The first that the node has is used."""
+"""Tried on the node in this order, until one works."""
 
 
 class Ended(Enum):
@@ -21,7 +21,7 @@ class Ended(Enum):
 
     WELL = "well"
     BADLY = "badly"
-    """What it has printed was there until Enter."""
+    """Its output stayed on the terminal until Enter."""
     NO_SSH = "no ssh"
     NO_TERMINAL = "no terminal"
     NOT_REACHED = "not reached"
@@ -75,7 +75,7 @@ def _on(node: str, command: str) -> list[str]:
 
 
 def in_terminal(app: App[object], words: Sequence[str]) -> Ended:
-    """Run a command in this terminal until it ends; where that failed, until Enter, so that its error can be read."""
+    """Run a command in this terminal; if it ends badly, wait for Enter, so that its error can be read."""
     try:
         with app.suspend():
             out, errors = of_child(sys.__stdout__), of_child(sys.__stderr__)

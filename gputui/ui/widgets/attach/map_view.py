@@ -279,7 +279,7 @@ class MapView(Listing[MapRow]):
             self._sort(Sorting(order, is_again and not self._sorting.is_reversed))
 
     def on_click(self, event: events.Click) -> None:
-        """Put the cursor on the block there; a second click asks for its tensor, a click on the head sorts."""
+        """Put the cursor on the clicked block; a second click asks for its tensor, a click on the head sorts."""
         event.prevent_default()  # the list's own handler
         place = self._top + event.y - 1
         if event.y == 0:

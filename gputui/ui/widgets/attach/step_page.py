@@ -110,7 +110,7 @@ class StepPage(Wheeled, can_focus=True):
             self.action_walk(tenths * max(1, (view.step.end - view.step.first) // 10))
 
     def action_scroll_holders(self, lines: int) -> None:
-        """Scroll what is alive."""
+        """Scroll the table of what is alive."""
         view = self._view()
         if view is not None:
             view.top += lines

@@ -14,10 +14,10 @@ from gputui.model.attached.moment import DeviceLayout
 from gputui.units import format_bytes
 
 SMALLEST_SHARE = 4
-"""A segment smaller than 1/4 of the largest gets its own scale: on the other its blocks would be too small."""
+"""Segments below 1/4 of the largest get a scale of their own: on the larger one, their blocks would be too small."""
 
 LINES_OF_FEW = 16
-"""Up to this many segments of one scale share this many lines; of more, every segment has one line."""
+"""Up to this many segments of one scale share this many lines; where there are more, every segment has one line."""
 
 CELLS_PER_BLOCK = 2
 """Cells that a block should have on average."""

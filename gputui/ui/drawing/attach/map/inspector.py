@@ -17,7 +17,7 @@ from gputui.units import format_bytes
 
 HOLDERS_SHOWN = 3
 BESIDE_TO_WIDTH = 60
-"""Up to this width it is a column beside the map; a wider one lies below the map."""
+"""Up to this width the inspection is a column beside the map; a wider inspection lies below the map."""
 
 STATES = {
     BlockState.ACTIVE_ALLOCATED: "live",

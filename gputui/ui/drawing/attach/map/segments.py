@@ -24,7 +24,7 @@ from gputui.ui.drawing.line import Line, Piece, fill_lines, fit, join, spread, w
 from gputui.units import format_bytes, format_bytes_short
 
 CELLS_AT = 28
-"""Cells for the cursor's mark, address, size and stuck bytes, before those of the segment."""
+"""Cells for the cursor's mark, address, size and stuck bytes, in front of the cells of the segment."""
 
 NOTE_FROM_CELLS = 16
 """Blank cells after a segment that are enough for a note."""
