@@ -40,7 +40,7 @@ class References:
         self._numbers: dict[int, int] = {}
         """The number of each object, by address, in the order in which objects came."""
         self._counts, self._referents, self._starts = array("q"), array("Q"), array("Q", [0])
-        """By number: the reference count, and where the object's referents begin in `_referents`, which has those of all."""
+        """By number: the reference count, and where the object's referents begin in `_referents`."""
         self._types = array("Q")
         self._tensors: set[int] = set()
         self._nodes: set[int] = set()
@@ -65,7 +65,7 @@ class References:
         self._nodes.update(part.addresses[number] for number in part.nodes)
 
     def candidates(self) -> Iterator[Candidates | None]:
-        """Find cycles that lead to tensors and that nothing outside holds; yields None after each piece, then the result."""
+        """Find cycles that lead to tensors and that nothing outside holds; None after each piece, then the result."""
         for _ in self._subtract():
             yield None
         is_held = bytearray(map((0).__lt__, self._counts))
