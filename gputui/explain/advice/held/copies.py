@@ -160,7 +160,7 @@ def _copies(found: Shapes, of_model: Shapes, of_buffers: Shapes) -> int:
 
 
 def _is_surely(storages: Sequence[Storage], parameters: Sequence[Storage]) -> bool:
-    """Whether a key is the name of a parameter, or several shapes are alike, which is hardly chance."""
+    """Whether the first key is the name of a parameter, or several shapes are alike, which is hardly chance."""
     names = (parameter.owner.path for parameter in parameters)
     key = storages[0].owner.entry[1].strip("'\"")
     are_names = any(name == key or name.endswith(f".{key}") for name in names)

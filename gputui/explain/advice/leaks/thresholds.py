@@ -20,7 +20,7 @@ been there since training began shows nothing."""
 LOOKS_OF_VARIABLES = 9
 """A single variable is a leak only if its memory has risen in this many looks: tensors of a step go up and down."""
 NODE_BYTES = 800
-"""Host memory of each operation in an autograd graph, with the tensors that it saved: 700 to 1,200 were measured."""
+"""Host memory of an operation in an autograd graph and of what it saved, in bytes: 700 to 1,200 were measured."""
 
 WINDOWS = 9
 """Readings are cut into this many windows of equal length: memory never freed lifts the lowest reading of each."""

@@ -278,6 +278,6 @@ def _by_variable(storages: Iterable[Storage], device: int) -> dict[str, list[Sto
 
 
 def _linked(path: str) -> str:
-    """The path of the tree or chain that a tensor is in, `last[...]` for `last[...].hidden`; other paths as they are."""
+    """The path of the tree or chain that a tensor is in, `last[...]` of `last[...].hidden`; other paths as they are."""
     first, below, _ = path.partition(BELOW)
     return f"{first}{below}"
