@@ -20,7 +20,7 @@ Predicate = Callable[[R], bool]
 
 
 class Quantity(NamedTuple):
-    """The unit of a field's numbers: `units` by their names, in lower case, and `words` to name them to a person."""
+    """Units of a field's numbers: `units` has their factors by lower-case name, `words` names them in errors."""
 
     units: Mapping[str, float]
     words: str
@@ -32,7 +32,7 @@ SIZE = Quantity(
      for ending in ("", "ib", "b")},
     "KiB, MiB, GiB or TiB", needs_unit=True,
 )  # fmt: skip
-"""1000 alone could be bytes or MiB: a size needs its unit."""
+"""A number alone, such as 1000, could be bytes or MiB, so a size other than 0 needs a unit."""
 DURATION = Quantity({"s": 1, "min": 60, "h": 3600, "d": 86400}, "s, min, h or d", needs_unit=True)
 PERCENT = Quantity({"%": 1}, "%")
 COUNT = Quantity({}, "")
@@ -40,10 +40,10 @@ COUNT = Quantity({}, "")
 
 @dataclass(frozen=True)
 class Fields(Generic[R]):
-    """The fields of rows of type `R` for filters; a comparison with an unknown value is false.
+    """The fields of rows of type `R` for filters; any comparison with an unknown value (None) is false, `!=` too.
 
-    Words without a comparison are searched for in the fields `searched`; `other_names` are aliases of fields. Fields
-    without an entry in `quantities` are text.
+    A filter without a comparison searches its words in the fields `searched`; `other_names` maps aliases to fields.
+    Fields without an entry in `quantities` are compared as text.
     """
 
     by_name: Mapping[str, Field[R]]
@@ -52,14 +52,14 @@ class Fields(Generic[R]):
     quantities: Mapping[str, Quantity] = field(default_factory=dict)
 
     def named(self, name: str) -> str:
-        """The field's own name, for one of its names; raises UsageError where there is no such field."""
+        """The name in `by_name` of a field or alias; raises UsageError where there is no such field."""
         own = self.other_names.get(name, name)
         if own not in self.by_name:
             raise UsageError(f"The filter has no field {name!r}; it has {', '.join(self.by_name)}.")
         return own
 
     def text_of(self, row: R) -> str:
-        """The text of a row in which words are searched for."""
+        """The text of a row in which words without a comparison are searched, case-folded."""
         parts = (self.by_name[name](row) for name in self.searched)
         return " ".join(str(part) for part in parts if part is not None).casefold()
 
@@ -75,7 +75,7 @@ TOKEN = re.compile(r"""\s*(?:(?P<sign>==|!=|>=|<=|!~|=|~|>|<|\(|\))|"(?P<quoted>
 
 
 def parse_filter(text: str, fields: Fields[R]) -> Predicate[R] | None:
-    """The predicate for `text`, None for an empty one.
+    """The predicate for `text`, None for an empty text.
 
     Without a comparison, every word must occur in the searched fields. Raises UsageError for a wrong expression.
     """
@@ -91,7 +91,7 @@ def parse_filter(text: str, fields: Fields[R]) -> Predicate[R] | None:
 
 
 def compared_fields(text: str, fields: Fields[R]) -> tuple[str, ...]:
-    """The names of the fields that a valid filter compares, in its order."""
+    """The names of the fields that a valid filter compares, each once, in the order of the filter."""
     if not _is_expression(text):
         return ()
     parser = _Parser(_tokens(text), fields)
@@ -211,7 +211,7 @@ def _test(getter: Field[R], quantity: Quantity | None, name: str, sign: str, exp
 
 
 def _as_number(value: Value) -> float | None:
-    """Text such as the device "3" can be compared as a number, too."""
+    """The number to compare: text of digits, such as the device "3", counts as its number; None for other text."""
     if not isinstance(value, str):
         return value
     return float(value) if re.fullmatch(r"\d+(\.\d+)?", value, re.ASCII) else None

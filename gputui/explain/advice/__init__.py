@@ -1,8 +1,8 @@
-"""Why a device's memory looks as it does, and what to do: rules that each make one finding about it, or none.
+"""Why a device's memory is as it is, and what to do: rules, each of which makes one finding or none.
 
-`rules` lists them. Each takes a `situation`, and speaks from its `thresholds` on. `held`: live memory of no use;
-`leaks`: memory that keeps rising; `allocator`: cached or stuck memory, and failed requests; `program`: habits of
-training loops; `outside`: memory beside PyTorch's. `relevance` says which findings are shown.
+`rules` lists the rules. A rule gets a `Situation` and compares it with its numbers in `thresholds`. `held`: live memory
+of no use; `leaks`: memory that keeps rising; `allocator`: cached or stuck memory, and failed requests; `program`: what
+training loops and servers do; `outside`: memory outside PyTorch. `relevance` decides which findings are shown.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def findings_of(moment: TargetMoment, timeline: Timeline | None = None) -> tuple
 def findings(moment: TargetMoment, device: int, timeline: Timeline | None = None) -> tuple[Finding, ...]:
     """The findings about a device (PyTorch's index) at a moment, problems first.
 
-    `timeline` is the process's; what came after `moment` is left out.
+    `timeline` is that of the process; what came after `moment` is left out.
     """
     device_moment = moment.device(device)
     if device_moment is None:

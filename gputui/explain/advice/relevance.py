@@ -1,4 +1,4 @@
-"""Which findings are shown, and in which order: none that does not matter at this size, one for each cause."""
+"""Which findings are shown, and in which order: only those large enough to matter, and one for each cause."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _RULES = {rule.kind: rule for rule in RULES}
 _FIRST = [rule.kind for rule in RULES if rule.comes_first]
 
 OVERLAP = 0.5
-"""A finding says the same as a heavier one if this share of its blocks belongs to the other, too."""
+"""A finding says the same as one before it if this share of its blocks belongs to that one, too."""
 
 CAUSES = (About.LIVE, About.GROWING, About.CAPTURED)
-"""What holds memory."""
+"""What a finding is about that says why memory is held."""
 OF_BLOCKS = (About.LIVE, About.GROWING)
-"""Findings whose addresses are those of live blocks."""
+"""What a finding is about whose addresses are those of live blocks, not of segments."""
 
 _RANK = tuple(Weight)
 
 
 def relevant(findings: Iterable[Finding], situation: Situation) -> tuple[Finding, ...]:
-    """The findings to show: problems first, and of one weight those with the largest gain first."""
+    """The findings to show, in the order of `in_order`, without those that another finding makes needless."""
     worthwhile = in_order(finding for finding in findings if _matters(finding, situation))
     kinds = {finding.kind for finding in worthwhile}
     silent = {other for kind in kinds for other in _RULES[kind].replaces}
@@ -46,14 +46,14 @@ def relevant(findings: Iterable[Finding], situation: Situation) -> tuple[Finding
 def names_a_cause(finding: Finding, variables: Set[str]) -> bool:
     """Whether a finding says why memory is held that could be freed, which is what most people ask.
 
-    A fact about it does if the verdict's sentence is about other variables than these.
+    `variables` are those that the verdict names: a finding of weight FACT about one of them adds nothing.
     """
     is_cause = _RULES[finding.kind].about in CAUSES
     return is_cause and (finding.weight is not Weight.FACT or variables.isdisjoint(variables_of(finding.owners)))
 
 
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """By weight, then what ends or slows the program, then by bytes."""
+    """Findings by weight, then by the order of rules with `comes_first`, then the largest first."""
     return tuple(sorted(findings, key=lambda f: (_RANK.index(f.weight), _head(f.kind), -f.bytes, f.kind)))
 
 
@@ -62,7 +62,7 @@ def _head(kind: str) -> int:
 
 
 def _matters(finding: Finding, situation: Situation) -> bool:
-    """Whether its bytes are worth a thought on this device."""
+    """Whether a finding is worth a thought on a device of this size."""
     total, counters = value_of(situation.device.driver.device_total_bytes), situation.device.statistics
     if finding.weight is Weight.FACT or not total:
         return True
@@ -78,7 +78,7 @@ def _matters(finding: Finding, situation: Situation) -> bool:
 
 
 def _is_within(finding: Finding, other: Finding) -> bool:
-    """Whether most blocks of a finding belong to the other one, too."""
+    """Whether half of the blocks of a finding, or more, belong to the other finding, too."""
     if any(_RULES[one.kind].about not in OF_BLOCKS for one in (finding, other)):
         return False
     mine: Sequence[int] = finding.addresses

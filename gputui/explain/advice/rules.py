@@ -1,4 +1,4 @@
-"""The rules, a row each: what finds something, what it is about, and beside it which other findings say the same."""
+"""The table of rules: the function that makes each finding, what it is about, and which other findings it replaces."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from gputui.model.attached.owners import KEEPERS
 
 
 class About(Enum):
-    """What the bytes of a finding are, which decides from how many on it is shown."""
+    """What the bytes of a finding are: this decides from how many bytes on the finding is shown."""
 
     LIVE = "live memory that could be freed"
     GROWING = "live memory that becomes more and more"
@@ -50,28 +50,28 @@ class About(Enum):
 
 
 class Rule(NamedTuple):
-    """`find` makes a finding or none, whose kind is the function's name; `relevance` reads the other columns.
+    """`find` makes a finding or none; the name of this function is the finding's kind.
 
-    `replaces` are the kinds of findings about the same bytes or the same request, which are left out beside it.
+    `replaces` are kinds of findings about the same bytes or the same request: they are left out beside this one.
     """
 
     find: Callable[[Situation], Finding | None]
     about: About | None = None
     replaces: tuple[str, ...] = ()
     comes_first: bool = False
-    """Among findings of its weight: what ends or slows the program, and what most people ask."""
+    """Whether it comes first among findings of its weight: what ends or slows the program, and what most people ask."""
     is_seldom_meant: bool = False
-    """Is said of small programs, too: it is seldom kept on purpose."""
+    """Whether `PART_BYTES` are enough, also in small programs: such memory is seldom kept on purpose."""
     matters_share: float = MATTERS_OF_RESERVED_SHARE
-    """Of the reserved memory: live memory that is at least this share of it is worth a word."""
+    """Live memory that is at least this share of the reserved memory is worth a finding."""
 
     @property
     def kind(self) -> str:
-        """The name in documents: do not rename a rule's function."""
+        """The finding's kind, also in documents: do not rename a rule's function."""
         return self.find.__name__
 
     def finding(self, situation: Situation) -> Finding | None:
-        """What the rule finds, with its kind."""
+        """The finding of this rule, with its kind; None if there is nothing to say."""
         found = self.find(situation)
         return replace(found, kind=self.kind) if found else None
 
@@ -135,4 +135,4 @@ RULES = (
     Rule(release),
     Rule(room),
 )
-"""Those that come first, in their order. `relevance` chooses among what they find."""
+"""Rules with `comes_first` are in the order in which their findings are shown. `relevance` reads all but `find`."""

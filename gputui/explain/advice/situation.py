@@ -1,4 +1,4 @@
-"""What the rules look at: one device at a moment, and its earlier counters and looks."""
+"""What the rules reason about: one device at a moment, with its counters and looks until then."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from gputui.model.attached.timeline import Timeline
 from gputui.model.reading import value_of
 
 STANDS_STILL = "The program stands still now: it has neither allocated nor freed memory for some seconds."
-"""Said of an idle program."""
+"""Evidence in findings about an idle program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A look at the device, and when it was."""
+    """A look at the device, and when it was taken (epoch seconds)."""
 
     time: float
     layout: DeviceLayout
@@ -26,16 +26,16 @@ class Seen:
 
     @property
     def is_complete(self) -> bool:
-        """Whether there was time for all tensors."""
+        """Whether the look had time for all tensors."""
         return self.inventory is None or self.inventory.is_complete
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """`counters` are those until the moment; `looks` and `bare_looks` are oldest first.
+    """A device at a moment; `counters` are those until the moment, `looks` and `bare_looks` are oldest first.
 
-    Bare looks had no time for the tensors: their blocks have owners from an earlier look, or none, so they cannot be
-    compared with the other looks.
+    Bare looks had no time for the tensors. Their blocks have owners from an earlier look, or none, so bare looks cannot
+    be compared with the others.
     """
 
     moment: TargetMoment
@@ -46,19 +46,19 @@ class Situation:
 
     @property
     def window(self) -> tuple[Counted, ...]:
-        """The counters of the last `WINDOW_S`."""
+        """The counters of the last `WINDOW_S` seconds, oldest first; at least those of the moment."""
         return self.counters.last(WINDOW_S)
 
     @property
     def was_never_full(self) -> bool:
-        """Whether PyTorch's peak and other processes together are far below the device's size."""
+        """Whether PyTorch's peak plus other processes is below `FULL_SHARE` of the device; False if that is unknown."""
         total, bridge = value_of(self.device.driver.device_total_bytes), self.device.bridge
         others = value_of(bridge.other_processes_bytes) if bridge else 0
         return self.device.statistics.peak_reserved_bytes + (others or 0) < FULL_SHARE * (total or 0)
 
     @property
     def is_idle(self) -> bool:
-        """Whether the program has allocated and freed nothing for some seconds, and the look is of this state."""
+        """Whether the program has allocated and freed nothing for `IDLE_S`, and the newest look shows this state."""
         layout, generation = self.device.layout, self.device.statistics.generation
         if layout is None or layout.statistics.generation != generation:
             return False
@@ -68,7 +68,7 @@ class Situation:
 
 
 def situation_of(moment: TargetMoment, device: DeviceMoment, timeline: Timeline | None = None) -> Situation:
-    """`timeline` is the process's, with the moment; what came after it is left out. None: there is only that."""
+    """The situation at `moment`, from the timeline until then; without a timeline, from the moment alone."""
     timeline = timeline or Timeline(moment)
     looks = _looks((*timeline.looks(moment.time), moment), device.index)
     return Situation(
@@ -81,7 +81,7 @@ def situation_of(moment: TargetMoment, device: DeviceMoment, timeline: Timeline 
 
 
 def _looks(moments: Sequence[TargetMoment], device: int) -> list[Seen]:
-    """Each look once, although many moments show it."""
+    """The looks in these moments, each once, although many moments may show it."""
     layouts = {}
     for moment in moments:
         for shown in moment.devices:
@@ -91,17 +91,17 @@ def _looks(moments: Sequence[TargetMoment], device: int) -> list[Seen]:
 
 
 def _some(looks: Sequence[Seen]) -> tuple[Seen, ...]:
-    """At most `LOOKS_AT_MOST` of the looks, evenly spread, with the newest."""
+    """At most `LOOKS_AT_MOST` of the looks, evenly spread, the newest one included."""
     return tuple(looks[:: -max(1, -(-len(looks) // LOOKS_AT_MOST))][::-1])
 
 
 def category_bytes(layout: DeviceLayout, category: Category) -> int:
-    """How much memory of a category a look found."""
+    """How many bytes of a category a look found."""
     return layout.by_category.get(category, 0)
 
 
 def saved_bytes(layout: DeviceLayout) -> int:
-    """What the autograd graph saved for a backward pass that has not run yet."""
+    """The bytes that autograd graphs have saved for a backward pass; 0 without activations."""
     if not category_bytes(layout, Category.ACTIVATION):
         return 0
     return sum(blocker.block.size_bytes for blocker in layout.blockers if blocker.owner.saved_by)

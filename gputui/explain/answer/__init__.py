@@ -1,5 +1,5 @@
-"""What the attach screens say first: the verdict in one sentence, and the findings that do not come and go.
+"""What the attach screens say first: the verdict in one sentence, and findings that do not flicker.
 
-`verdict` chooses what is said, and `sentences` says it; `steady` keeps findings on screen; `answers` computes both once
-for each look.
+`verdict` chooses what is said, `sentences` words it, `estimates` fills in what looks had no time for, `served` words it
+for inference servers; `steady` keeps findings on screen; `answers` computes verdict and findings and remembers them.
 """

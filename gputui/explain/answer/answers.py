@@ -1,4 +1,4 @@
-"""The verdict and the steady findings about an attached process, computed once for each look and a few seconds."""
+"""The verdict and the steady findings about an attached process, and what is remembered to compute them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from gputui.model.attached.moment import DeviceMoment, TargetMoment
 from gputui.model.attached.timeline import Timeline
 
 EVALUATED_EVERY_S = 2.0
-"""Between looks: counters alone change findings too."""
+"""How often findings are made between looks: counters alone change findings, too."""
 KEPT = 64
 LOOKS_COMPARED = 24
 MOMENTS_BEFORE = 6
-"""How many looks before a moment are evaluated if the user goes there in one jump."""
+"""How many looks before the first moment that is shown are evaluated, so that its findings are steady at once."""
 
 Place = tuple[float, int]
-"""The time of a moment or of a look (epoch seconds), and PyTorch's index of the device."""
+"""The time of a moment or a look (epoch seconds), and PyTorch's index of a device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Answer:
 
 @dataclass
 class Answers:
-    """Remembers the results for the newest looks of one process; all of them follow from its timeline."""
+    """Remembers results for the newest looks of one process; all can be computed again from its timeline."""
 
     _holders: dict[Place, LookHolders] = field(default_factory=dict)
     _standings: dict[Place, Standings] = field(default_factory=dict)
@@ -57,14 +57,14 @@ class Answers:
         return answer
 
     def holders(self, moment: TargetMoment, device: DeviceMoment) -> tuple[Holder, ...]:
-        """The holders of a moment's look."""
+        """The holders of a moment's look, computed once for each look."""
         key = (moment.look_time, device.index)
         if key not in self._holders:
             self._holders[key] = look_holders(moment, device)
         return self._holders[key][1]
 
     def _top(self, moment: TargetMoment, device: DeviceMoment) -> tuple[Holder, ...]:
-        """The holders at the top of a step, worked out once for each look."""
+        """The holders in the look at the top of a step, computed once for each such look."""
         if moment.top_look is None:
             return ()
         key = (moment.top_look.time, device.index)
@@ -73,7 +73,7 @@ class Answers:
         return self._tops[key]
 
     def _steady(self, moment: TargetMoment, device: DeviceMoment, timeline: Timeline) -> tuple[Finding, ...]:
-        """The findings to show, from those of this moment and of the ones before it."""
+        """The findings to show at a moment, from those of this moment and of earlier ones."""
         times = [time for time, index in self._standings if index == device.index and time <= moment.time]
         before = Standings()
         if times:
@@ -95,7 +95,7 @@ class Answers:
         return standings
 
     def _looks(self, moment: TargetMoment, device: DeviceMoment, timeline: Timeline) -> tuple[LookHolders, ...]:
-        """The holders of the looks so far, each look once, oldest first."""
+        """The holders of the last looks up to a moment, each look once, oldest first."""
         looks = {}
         for other in (*timeline.looks(moment.time)[-LOOKS_COMPARED:], moment):
             shown = other.device(device.index)

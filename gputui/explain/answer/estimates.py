@@ -1,4 +1,4 @@
-"""What holders have by now, where the last look has not seen all of it: told from what grows.
+"""Estimates what holders have by now from what grows, where the newest look has not seen all of it.
 
 A look may have no time for all elements of a container, and on a busy machine looks are many seconds apart.
 """
@@ -15,7 +15,7 @@ from gputui.model.attached.moment import DeviceMoment
 from gputui.model.attached.tensors import NAMELESS, Category
 
 LEAST_RISES = 2
-"""A container that was longer so often than in the look before, and in half of the looks, goes on to grow."""
+"""A container is taken to go on growing if it got longer from one look to the next this often, and in half of them."""
 
 LookHolders = tuple[float, tuple[Holder, ...]]
 """The time of a look (epoch seconds) and its holders."""
@@ -23,7 +23,7 @@ LookHolders = tuple[float, tuple[Holder, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Rise:
-    """A container that gets longer from look to look, and how fast its memory rises."""
+    """A container that gets longer from look to look, and how fast the memory that it keeps rises."""
 
     key: HolderKey
     name: str
@@ -31,13 +31,13 @@ class Rise:
 
 
 def rising(looks: Sequence[LookHolders]) -> Rise | None:
-    """The container that rises fastest up to the newest of these looks, oldest first; None without any."""
+    """The container whose memory rises fastest up to the newest of these looks, which come oldest first; or None."""
     rises = [_rise(holder, looks) for holder in (looks[-1][1] if looks else ()) if holder.elements]
     return max(filter(None, rises), key=lambda rise: rise.bytes_per_s, default=None)
 
 
 def _rise(holder: Holder, looks: Sequence[LookHolders]) -> Rise | None:
-    """How fast this container of the newest look has risen since it was last longer than in the look after."""
+    """How fast a container of the newest look has grown since it last got shorter; None if it does not keep growing."""
     first, rises, compared = (looks[-1][0], holder), 0, 0
     for time, holders in reversed(looks[:-1]):
         before = next((other for other in holders if other.key == holder.key), None)
@@ -52,7 +52,7 @@ def _rise(holder: Holder, looks: Sequence[LookHolders]) -> Rise | None:
 
 
 def with_growth(holders: Sequence[Holder], rise: Rise | None, seconds: float) -> tuple[Holder, ...]:
-    """The holders with what a container has got in the `seconds` since the look, of the memory that is newer."""
+    """The holders, with memory newer than the look moved to the growing container, at its rate for `seconds`."""
     if rise is None:
         return tuple(holders)
     newer = sum(holder.bytes for holder in holders if holder.key[0] == Category.NEWER.value)
@@ -60,9 +60,9 @@ def with_growth(holders: Sequence[Holder], rise: Rise | None, seconds: float) ->
 
 
 def with_leak(holders: Sequence[Holder], leak: Finding | None) -> tuple[Holder, ...]:
-    """The holders with what a growing variable keeps by estimate, where looks had no time for all that it keeps.
+    """The holders, with as much at a growing variable as the leak's estimate says that it keeps.
 
-    What it keeps beyond what they have named is taken from the blocks without a name.
+    Looks had no time for all that it keeps: the rest is taken from the blocks without a name.
     """
     grower = next((holder for holder in holders if leak and leak.owners[:1] == (holder.name,)), None)
     if leak is None or grower is None:
@@ -71,7 +71,7 @@ def with_leak(holders: Sequence[Holder], leak: Finding | None) -> tuple[Holder, 
 
 
 def need_beside(device: DeviceMoment, rise: Rise | None) -> Need | None:
-    """What each step needs: what has risen since memory was lowest, and stays, is no part of a step."""
+    """What each step needs, without what a growing container got since memory was lowest: no step gives that back."""
     need = need_of(device)
     if need is None or rise is None or device.swing is None:
         return need
@@ -81,7 +81,7 @@ def need_beside(device: DeviceMoment, rise: Rise | None) -> Need | None:
 
 
 def _moved(holders: Sequence[Holder], to: HolderKey, wanted_bytes: int, kinds: tuple[str, ...]) -> tuple[Holder, ...]:
-    """The holders, the largest first, with so many bytes at one of them, that those of these kinds have less."""
+    """The holders, the largest first, with up to `wanted_bytes` moved to holder `to` from holders of these kinds."""
     if wanted_bytes <= 0:
         return tuple(holders)
     wanting, kept = wanted_bytes, []

@@ -1,4 +1,4 @@
-"""The sentences of a verdict: who holds most, what grows, since when nothing moves, and what is known of the peak."""
+"""The sentences of a verdict: who holds most, what grows, since when nothing moves, and what was held near the peak."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from gputui.model.weight import Weight
 from gputui.units import format_bytes, format_clock
 
 CACHE, OUTSIDE = "cache", "outside"
-"""How the keys of these holders begin."""
+"""The kinds (first part of the key) of the holders of PyTorch's cache and of memory outside PyTorch."""
 PEAK_SHARE = 0.05
-"""Of the peak: a smaller distance is not worth a sentence."""
+"""Of the peak: a smaller distance from the peak is not worth words."""
 PEAK_HOLDERS = 2
 LEAST_SHARE = 0.005
-"""Less would be shown as 0 %."""
+"""A smaller share would be rounded to 0 %."""
 STILL_S = 60.0
 STILL_AFTER_STEPS_S, STILL_STEPS = 15.0, 5.0
-"""So long at least, and for so many steps, nothing moves in a program that does no more steps."""
+"""Where steps are known, nothing must move for this long and for the time of this many steps."""
 
 
 def most_words(
     holder: Holder, suspect: Holder | None, whole_bytes: int, whole: str, *, is_most: bool, was: bool
 ) -> str:
-    """Who holds most; where that is memory without a name, the variable that grows or was not all read holds it likely.
+    """Who holds most. `suspect` most likely holds it if `holder` is memory without a name.
 
-    `is_most`: it holds at least half of what PyTorch has reserved.
+    `is_most`: the holder has at least half of what PyTorch has reserved. `was`: the process has ended.
     """
     most = "Most of PyTorch's memory" if is_most else "The most PyTorch memory"
     verb = "was" if was else "is"
@@ -49,12 +49,12 @@ def most_words(
 
 
 def share_words(share: float) -> str:
-    """A share of 1 as a percentage: "33%", "<1%"."""
+    """A share between 0 and 1 as a percentage: "33%", "<1%"."""
     return f"{share:.0%}" if share >= LEAST_SHARE else "<1%"
 
 
 def growth_words(device: DeviceMoment, growth: Growth | None, named: str, largest: Holder) -> str:
-    """What grows by the counters, how fast, and when the device will be full, or ""; `leak_words` goes by looks."""
+    """What grows by the counters, how fast, and when the device will be full; "" without growth."""
     if growth is None:
         return ""
     subject = "It" if named == largest.name else named or "Memory"
@@ -68,14 +68,14 @@ def growth_words(device: DeviceMoment, growth: Growth | None, named: str, larges
 
 
 def leak_words(leak: Finding) -> str:
-    """What looks have found to grow, where the counters do not show it yet."""
+    """What looks have found to grow, for growth that the counters do not show yet."""
     if leak.weight is not Weight.PROBLEM or not leak.owners:
         return ""
     return f"{leak.owners[0]} grows: {format_bytes(leak.bytes)} by now."
 
 
 def still_words(moment: TargetMoment, counters: Counters | None, need: Need | None) -> str:
-    """Since when the program has neither allocated nor freed memory, where that is long ago."""
+    """Since when the program has neither allocated nor freed memory; "" if that is not long ago."""
     first = counters.first if counters else None
     if counters is None or first is None:
         return ""
@@ -85,7 +85,7 @@ def still_words(moment: TargetMoment, counters: Counters | None, need: Need | No
 
 
 def peak_words(device: DeviceMoment, looks: Sequence[LookHolders]) -> str:
-    """What is known of the peak without a recorded step: the largest look so far, and how far below the peak it was."""
+    """What is known of the peak without a recorded step: the largest look, and how far below the peak it was; or ""."""
     peak = device.statistics.peak_allocated_bytes
     sizes = [(sum(holder.bytes for holder in holders), time, holders) for time, holders in looks]
     largest, time, holders = max(sizes, key=lambda size: size[0], default=(0, 0.0, ()))

@@ -1,4 +1,4 @@
-"""The verdict about a device that an inference server uses: in the server's words, with its division of the device."""
+"""The verdict about a device that an inference server uses, in the server's words and with its parts of the device."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gputui.model.attached.moment import DeviceMoment, TargetMoment
 
 
 def in_servers_words(verdict: Verdict | None, moment: TargetMoment, device: DeviceMoment) -> Verdict | None:
-    """The verdict with the server's division in place of holders; as it is where no engine is known."""
+    """The verdict with the server's parts of the device in place of holders; unchanged if no engine is known."""
     parts = division(moment, device)
     if verdict is None or moment.serving is None or not parts:
         return verdict
@@ -22,7 +22,7 @@ def in_servers_words(verdict: Verdict | None, moment: TargetMoment, device: Devi
     whole = "of the device" if has_device else "of what PyTorch has reserved"
     sentence = headline(moment.serving, parts, whole_bytes, whole, asleep(device).bytes)
     failure = analysis_of(moment)
-    if failure is not None and failure.server is not None:  # the error itself stands beside it
+    if failure is not None and failure.server is not None:  # the error is shown beside the verdict
         sentence = failure.server.remedy
     return replace(
         verdict,

@@ -1,4 +1,4 @@
-"""Findings that do not come and go: one appears after it has held for some looks, and stays for a while as past."""
+"""Keeps findings from flickering: a finding appears once it has held for some evaluations, and then stays as past."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from gputui.model.attached.analysis import Finding
 from gputui.model.weight import Weight
 
 APPEARS_AFTER = 2
-"""In this many evaluations one after the other; the first evaluation of all counts at once."""
+"""A finding appears when it holds in this many evaluations in a row; those of the first evaluation, at once."""
 LEAVES_AFTER = 3
-"""Evaluations without it."""
+"""A finding is past after this many evaluations in a row without it."""
 PAST_FOR_S = 60.0
 """How long a finding that no longer holds is still shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Standing:
-    """A finding as it was last made, when that was, and in how many evaluations in a row it held, or did not."""
+    """A finding as it was last made, when that was, and in how many last evaluations it `held`, or was `missed`."""
 
     finding: Finding
     time: float
@@ -30,9 +30,9 @@ class _Standing:
 
 @dataclass(frozen=True, slots=True)
 class Standings:
-    """The state of all findings at `time` (epoch seconds), from one evaluation to the next.
+    """The state of all findings after the evaluation at `time` (epoch seconds; 0.0: none so far).
 
-    `look_time` is when the look was taken that the last of them were made from.
+    `look_time` is when the look of that evaluation was taken.
     """
 
     time: float = 0.0
@@ -41,7 +41,7 @@ class Standings:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Those to show: problems first, past ones last."""
+        """The findings to show: problems first, past findings last."""
         shown = [standing for standing in self.standings if standing.is_shown]
         present = [standing.finding for standing in shown if standing.missed < LEAVES_AFTER]
         past = [replace(s.finding, until=s.time) for s in shown if s.missed >= LEAVES_AFTER]
@@ -51,7 +51,7 @@ class Standings:
 def after(
     before: Standings, findings: Sequence[Finding], time: float, look_time: float = 0.0, *, is_last: bool = False
 ) -> Standings:
-    """The state after one more evaluation at `time`; after the last one, nothing waits for another."""
+    """The state after one more evaluation at `time`; in the last one (`is_last`), findings appear at once."""
     is_first = not before.time
     earlier = {standing.finding.kind: standing for standing in before.standings}
     now = []

@@ -1,4 +1,4 @@
-"""The answer in one sentence: who holds most of a device's memory, whether it grows, and when that will be all."""
+"""The verdict in one sentence: who holds most of a device's memory, whether memory grows, and when it will be full."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ from gputui.model.weight import Weight
 
 HOLDERS_SHOWN = 5
 HOLDER_SHARE = 0.02
-"""Of what the process holds: smaller holders are not listed."""
+"""Of what all holders have: smaller holders are not listed."""
 DEVICE_SHARE = 0.1
-"""Shares are of the device if the process holds this much of it: the parts of less are all about 0 % of the device."""
+"""Shares are of the device if the process holds this part of it: else every holder would have about 0 % of it."""
 OUTSIDE_FACTOR = 4
-"""The CUDA context is named first where it takes this many times as much as PyTorch."""
+"""Memory outside PyTorch is named first if it is more than this many times what PyTorch has reserved."""
 OF_GROWTH = 0.5
-"""What the counters show to grow is a container if it gets this part of that."""
+"""A container is what grows by the counters if its rate is this part of theirs."""
 NEWER_SHARE = 0.75
 STEADY_SHARE = 0.5
-"""A holder has been there since it had at least this share of its present size."""
+"""A holder came at the first look since which it always had this share of its present size."""
 
 
 @dataclass(frozen=True, slots=True)
 class HolderLine:
     """A holder with its share of the verdict's `whole`.
 
-    `since` is when it came (epoch seconds), 0 if it was there at the first look.
+    `since` is when it came (epoch seconds), 0 if it was there at the first look, or is folded from several holders.
     """
 
     holder: Holder
@@ -62,11 +62,11 @@ class HolderLine:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The sentence, its weight, the largest holders, and what the shares are shares of ("of the device").
+    """The sentence, its weight, the largest holders, and what their shares are shares of (`whole`: "of the device").
 
-    `variables` are those that the sentence names, `cause` is the finding whose title it begins with.
-    `nameless` says what to do if most memory has no known owner, else ""; `needs_look` whether a look by key may name
-    it. `not_yet` is how much was not searched for yet: see `not_yet_words`.
+    `variables` are those that the sentence names, `cause` is the finding with whose title the sentence begins.
+    `nameless` says what to do if most memory has no known owner, else ""; `needs_look` says whether a look by key may
+    name that memory. `not_yet` is how much memory looks have yet to name: see `not_yet_words`.
     """
 
     sentence: str
@@ -77,21 +77,21 @@ class Verdict:
     cause: Finding | None = None
     growth: Growth | None = None
     peak: str = ""
-    """What the largest look so far held, where that is less than the peak."""
+    """What the largest look so far held, if memory is far below the peak now: see `peak_words`."""
     nameless: str = ""
     not_yet: str = ""
     needs_look: bool = False
     suspect: str = ""
-    """The variable that is likely to hold most memory, where that has no name."""
+    """The variable that most likely holds most memory, if that memory has no name."""
     served: tuple[ServedLine, ...] = ()
-    """How an inference server divides the `served_bytes` of its device; shown in place of the holders."""
+    """The parts into which an inference server divides `served_bytes` of its device; shown in place of the holders."""
     served_bytes: int = 0
     notes: tuple[str, ...] = ()
-    """Sentences about that server."""
+    """Sentences about the inference server."""
 
     @property
     def divided(self) -> tuple[ServedPart, ...]:
-        """The parts that the server's device is divided into; () without a server."""
+        """The parts into which the inference server divides its device; () without a server."""
         return tuple(line.part for line in self.served)
 
 
@@ -105,9 +105,9 @@ def verdict(
 ) -> Verdict | None:
     """The verdict about a device at a moment; None if the process holds nothing there.
 
-    `counters` are those until then, `looks` the holders of earlier looks, oldest first, `findings` what the advice has
-    found, `top` the holders of the look near the top of a step (`holders_at_top`). Where each step needs much more
-    than is left after it, the sentence is about the need, unless something grows.
+    `counters` are those until the moment; `looks` the holders of the looks until then, the newest one last; `findings`
+    those of the advice; `top` the holders in the look near the top of a step (`holders_at_top`). Where each step needs
+    much more than is left after it, the sentence is about that need, unless memory grows or the process has ended.
     """
     now = looks[-1][1] if looks and device.layout else ()
     leak = next((finding for finding in findings if finding.kind == "leak" and not finding.until), None)
@@ -170,13 +170,13 @@ _RANK = tuple(Weight)
 
 
 def look_holders(moment: TargetMoment, device: DeviceMoment) -> LookHolders:
-    """The holders of a moment's look."""
+    """The time of a moment's look, and its holders."""
     holders = holders_of(device.layout, moment.containers) if device.layout else ()
     return moment.look_time, holders
 
 
 def holders_at_top(moment: TargetMoment, device: DeviceMoment) -> tuple[Holder, ...]:
-    """All holders at the time of the look near the top of a step; () where there is none."""
+    """All holders at the time of the look near the top of a step; () without such a look."""
     shown = at_top(moment)
     there = shown.device(device.index) if shown else None
     if shown is None or there is None or there.layout is None:
@@ -185,7 +185,7 @@ def holders_at_top(moment: TargetMoment, device: DeviceMoment) -> tuple[Holder, 
 
 
 def _named(leak: Finding | None, growth: Growth | None, rise: Rise | None, largest: Holder) -> str:
-    """The variable that grows, "" where none is known; an element of the largest holder is that holder."""
+    """The variable that grows, "" if none is known; the largest holder if an element of that grows."""
     named = leak.owners[0] if leak and leak.owners else ""
     if growth and rise and not named and rise.bytes_per_s >= OF_GROWTH * growth.bytes_per_s:
         named = rise.name
@@ -194,15 +194,15 @@ def _named(leak: Finding | None, growth: Growth | None, rise: Rise | None, large
 
 
 def _cause(findings: Sequence[Finding], variables: frozenset[str]) -> Finding | None:
-    """The first finding that says why memory is held."""
+    """The first finding that says why memory is held that could be freed."""
     return next((found for found in findings if not found.until and names_a_cause(found, variables)), None)
 
 
 def _largest(device: DeviceMoment, holders: Sequence[Holder]) -> Holder:
-    """The largest holder: outside PyTorch only where that is most of all, since it does not shrink.
+    """The holder that the sentence names: the largest one, with three exceptions.
 
-    The cache is one only where that is most of all and no step takes it back, what is newer than the last look only
-    where it is nearly all that is allocated: the next look names it.
+    Memory outside PyTorch must be `OUTSIDE_FACTOR` times PyTorch's, since it does not shrink; the cache, without what a
+    step takes back, must exceed the rest; memory newer than the last look must be nearly all: the next look names it.
     """
     counters, need = device.statistics, need_of(device)
     newer = next((holder for holder in holders if holder.key[0] == Category.NEWER.value), None)
@@ -219,7 +219,7 @@ def _largest(device: DeviceMoment, holders: Sequence[Holder]) -> Holder:
 
 
 def _half_read(holders: Sequence[Holder], largest: Holder) -> Holder | None:
-    """The container that had more elements than a look had time for, if they make up most of the nameless memory."""
+    """The container of which looks have read a part, if the rest is likely half of the memory of `largest` or more."""
     sizes = [
         (holder, holder.bytes * (holder.elements - holder.read_elements) // holder.read_elements)
         for holder in holders
@@ -230,7 +230,7 @@ def _half_read(holders: Sequence[Holder], largest: Holder) -> Holder | None:
 
 
 def _whole(device: DeviceMoment, holders: Sequence[Holder]) -> tuple[str, int]:
-    """What shares are shares of, and its bytes: the device, or what the process holds where that is a small part."""
+    """What shares are shares of, and its bytes: the device, or what the process holds if that is a small part of it."""
     total, held = value_of(device.driver.device_total_bytes), sum(holder.bytes for holder in holders)
     if total and held >= DEVICE_SHARE * total:
         return "of the device", total
@@ -244,7 +244,7 @@ LINES = "The Tensors screen lists those with a line in the memory history by tha
 
 
 def _nameless(moment: TargetMoment, device: DeviceMoment, largest: Holder) -> tuple[str, bool]:
-    """Why most memory has no name and what to do, and whether a look by key helps; ("", False) if looks go on."""
+    """Why most memory has no name and what to do, and whether a look by key helps; ("", False) if nothing is to do."""
     layout = device.layout
     if largest.key[0] not in NAMELESS or layout is None or moment.ended or moment.file:
         return "", False
@@ -258,7 +258,7 @@ def _nameless_bytes(holders: Sequence[Holder]) -> int:
 
 
 def _first_seen(looks: Sequence[LookHolders]) -> Mapping[HolderKey, float]:
-    """When each holder of the newest look came; holders of the first look are left out."""
+    """When each holder of the newest look came (epoch seconds), without holders that were there at the first look."""
     if not looks:
         return {}
     sizes = [(time, {holder.key: holder.bytes for holder in holders}) for time, holders in looks]

@@ -1,4 +1,4 @@
-"""From what the driver says a process holds, down to what the program asked for."""
+"""From what NVML says a process holds, down to what the program requested from PyTorch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gputui.model.reading import Absent, Reading
 from gputui.units import GIB, format_bytes
 
 MISSING_BYTES = GIB
-"""By so much the counters and NVML differ only if memory was unmapped: they are read within a second."""
+"""PyTorch counts this much more than NVML only if memory was unmapped: both are read within a second."""
 
 
 def bridge(
@@ -18,10 +18,10 @@ def bridge(
     device_used_bytes: Reading[int],
     composition: Composition | None = None,
 ) -> Bridge:
-    """The levels of one device.
+    """The levels of one device, each within the one before.
 
-    `composition` (of the same look) separates rounding from freed blocks that wait for a stream; without it,
-    `requested_bytes` is the counter's, which includes those blocks.
+    `composition`, of the newest look, has the requested bytes of live blocks alone. Without it, `requested_bytes` is
+    PyTorch's counter, which includes freed blocks that wait for a stream.
     """
     requested = composition.requested_bytes if composition else statistics.requested_bytes
     return Bridge(
@@ -41,7 +41,7 @@ def bridge(
 
 
 def outside_torch(process_used_bytes: Reading[int], reserved_bytes: int) -> Reading[int]:
-    """What the process holds that PyTorch's allocator does not: the CUDA context, libraries' handles and buffers."""
+    """What the process holds outside PyTorch's allocator: the CUDA context, libraries' handles and buffers."""
     if isinstance(process_used_bytes, Absent):
         return process_used_bytes
     if process_used_bytes < reserved_bytes:

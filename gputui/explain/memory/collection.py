@@ -15,18 +15,18 @@ from gputui.model.attached.tensors import Category, Storage
 from gputui.units import format_bytes
 
 BLOCK_BYTES = 512
-"""PyTorch rounds a request up to this; without a map that is all that is known of a block's size."""
+"""PyTorch rounds requests up to a multiple of this: an estimate of a block's size where there is no map."""
 
 
 LIKELY_SHARE = 0.01
-"""What no variable leads to is looked into from this share of the allocated memory on."""
+"""Of the allocated memory: with less that no variable leads to, garbage is not searched for."""
 Names = Mapping[tuple[int, int], Owner]
-"""The owner of a block, by its device and address."""
+"""The owner of each block, by device and address."""
 
 
 @dataclass(frozen=True, slots=True)
 class CollectedGroup:
-    """Cycles of one kind, and the bytes of the blocks that they keep."""
+    """Cycles of one kind, and the bytes of the blocks that only these cycles keep."""
 
     cycles: Cycles
     bytes: int
@@ -41,23 +41,23 @@ class CollectedGroup:
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """What a collection frees on one device, the largest group first."""
+    """What `gc.collect()` would free on one device, the largest group first; `addresses` are those of the storages."""
 
     groups: tuple[CollectedGroup, ...]
     addresses: frozenset[int]
 
     @property
     def freed_bytes(self) -> int:
-        """What PyTorch then has more of in its cache."""
+        """The bytes that `gc.collect()` would move from live blocks to PyTorch's cache."""
         return sum(group.bytes for group in self.groups)
 
     @property
     def is_least(self) -> bool:
-        """Whether it may be more: see `Cycles`."""
+        """Whether the collection may free more than `freed_bytes`: see `Cycles`."""
         return any(group.cycles.is_least for group in self.groups)
 
     def is_met_by(self, freed_bytes: int) -> bool:
-        """Whether a collection that has freed these bytes was predicted."""
+        """Whether this prediction is right, if the collection then freed `freed_bytes`."""
         return freed_bytes == self.freed_bytes or (self.is_least and freed_bytes > self.freed_bytes)
 
     @property
@@ -71,7 +71,7 @@ class Collection:
 
 
 def collection_of(garbage: Garbage | None, block_map: AllocatorMap | None, device: int) -> Collection | None:
-    """What a collection would free on a device; None where that is not known."""
+    """What `gc.collect()` would free on a device; None where it was not searched for, or is not known."""
     if garbage is None or garbage.reason:
         return None
     sizes = _sizes(block_map)
@@ -82,15 +82,15 @@ def collection_of(garbage: Garbage | None, block_map: AllocatorMap | None, devic
 
 
 def why_not_known(garbage: Garbage | None) -> str:
-    """Why what `gc.collect()` would free is not known; "" if it is, or was not looked for."""
+    """A sentence why it is not known what `gc.collect()` would free; "" if it is known, or was not searched for."""
     return f"What gc.collect() would free is not known: {garbage.reason}" if garbage and garbage.reason else ""
 
 
 def still_there(garbage: Garbage | None, names: Names, block_map: AllocatorMap | None, now: Names) -> Garbage | None:
-    """The garbage that was not collected since, by a newer map; None if nothing of it is left.
+    """The part of the garbage that a newer map still has; None if nothing is left.
 
-    `names` are the owners of its blocks when it was found, by device and address, and `now` those of all blocks. Where
-    another one has taken a block, that was freed and allocated again.
+    `names` are the owners of the blocks when the garbage was found, `now` the owners in the newer map. A block that
+    now has a variable of another name was freed and allocated again, so its garbage is gone.
     """
     if garbage is None or garbage.reason or not garbage.groups or block_map is None:
         return garbage
@@ -110,7 +110,7 @@ def still_there(garbage: Garbage | None, names: Names, block_map: AllocatorMap |
 
 
 def likely_bytes(layouts: Iterable[DeviceLayout]) -> int:
-    """How much memory no variable leads to, as far as it was searched for: what a collection may free; 0 if little."""
+    """Bytes that no variable leads to where looks have searched all: `gc.collect()` may free them; 0 if only few."""
     lost = allocated = 0
     for layout in layouts:
         allocated += layout.statistics.allocated_bytes

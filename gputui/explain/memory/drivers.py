@@ -1,4 +1,4 @@
-"""Which physical device each of a process's PyTorch indices means, and what NVML says about it."""
+"""Which physical device each PyTorch index of a process means, and what NVML says about that device."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from gputui.model.reading import Absent, Reading, value_of
 from gputui.units import MIB
 
 DRIVER_BYTES = 64 * MIB
-"""So much more than the only process has, NVML counts as used: 9 MB on an H200."""
+"""NVML counts less than this as used beside the only process: the driver's own, 9 MB on an H200."""
 UNKNOWN_DEVICE = Absent("gputui cannot tell which physical device this is")
 NOT_LISTED = Absent("NVML does not list this process on the device (in a container, NVML reports the host's PIDs)")
 
 
 def driver_facts(greeting: Greeting, look: DeviceLook, pid: int) -> dict[int, DriverFacts]:
-    """By PyTorch's index, what NVML says about each device of a process; `pid` is the PID as the viewer sees it."""
+    """What NVML says about each device of a process, by PyTorch's index; `pid` is the PID as the viewer sees it."""
     return {device.index: _facts(physical_device(device, look), look, pid) for device in greeting.devices}
 
 
 def physical_device(device: TorchDevice, look: DeviceLook) -> Device | None:
-    """The device behind PyTorch's index: by UUID, or by CUDA_VISIBLE_DEVICES where PyTorch gives no UUID."""
+    """The device behind a PyTorch index, by UUID, or by CUDA_VISIBLE_DEVICES where PyTorch gives no UUID; or None."""
     name = device.uuid or device.visible_as
     if not name or name.isdecimal():
         gpus = [candidate for candidate in look.devices if candidate.mig is None]
@@ -50,7 +50,7 @@ def _facts(device: Device | None, look: DeviceLook, pid: int) -> DriverFacts:
 
 
 def _used_by_all(device: Device, look: DeviceLook, total_bytes: int, own: Reading[int]) -> int:
-    """What all processes use: of a process that NVML lists alone, a little more is the driver's, not another one's."""
+    """What all processes use: beside a process that NVML lists alone, a few MiB are the driver's, nobody else's."""
     own_bytes = value_of(own)
     is_alone = [use.device for use in look.uses].count(device.key) == 1
     is_driver = own_bytes is not None and is_alone and 0 <= total_bytes - own_bytes < DRIVER_BYTES
@@ -62,9 +62,9 @@ def _used_by(device: Device, look: DeviceLook, pid: int) -> Reading[int]:
 
 
 def _visitors(device: Device, look: DeviceLook, pid: int) -> tuple[Visitor, ...]:
-    """The other processes that use little of a whole GPU and more of another, those that hold most first.
+    """The other processes that hold at most a CUDA context here and more on another GPU, the largest first.
 
-    None where NVML does not list the process itself: in a container its own entry could not be told from others.
+    () on a MIG device, and where NVML does not list this process: in a container, its own entry has another PID.
     """
     gpus = {candidate.key for candidate in look.devices if candidate.mig is None}
     if device.key not in gpus or all(use.pid != pid for use in look.uses):

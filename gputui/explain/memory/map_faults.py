@@ -1,4 +1,4 @@
-"""Whether a map and traces of the allocator are possible: calculations and drawings rely on that."""
+"""Checks that a map and traces of the allocator are possible at all: calculations and drawings rely on it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from gputui.model.reading import Problem
 M = TypeVar("M", Look, ActionResult)
 
 ROUNDUP_DIVISIONS = 16
-"""PyTorch has one for each power of two from 1 MiB."""
+"""PyTorch has one for each power of two from 1 MiB to 32 GiB."""
 
 
 LARGEST_BYTES = 1 << 60
-"""More than any map or trace adds up to: with twice that, sums would not fit into 64 bits."""
+"""No real map or trace adds up to so much; sums of several such totals still fit into 64 bits."""
 HIGHEST_ADDRESS = HIGHEST_STREAM = (1 << 64) - 1
 
 
 def without_faulty_map(message: M) -> M:
-    """The message, or if its map contradicts itself, the message without the map; a look then names the problem."""
+    """The message; without its map if the map contradicts itself, which a look then names as a problem."""
     fault = "" if message.map is None else fault_of(message.map)
     if not fault:
         return message
@@ -35,7 +35,7 @@ def without_faulty_map(message: M) -> M:
 
 
 def fault_of(layout: AllocatorMap) -> str:
-    """What is impossible in a map, without a full stop; "" if nothing is."""
+    """What is impossible in a map, as words without a full stop; "" if nothing is."""
     return (
         _fault_of_settings(layout.settings)
         or _fault_of_total(sum(segment.size_bytes for segment in layout.segments))
@@ -53,7 +53,7 @@ def _fault_of_settings(settings: AllocatorSettings) -> str:
 
 
 def fault_of_segment(segment: Segment) -> str:
-    """What is impossible in one segment."""
+    """What is impossible in one segment, as words without a full stop; "" if nothing is."""
     at = segment.address
     for block in segment.blocks:
         if block.address != at or block.size_bytes <= 0:
@@ -69,12 +69,12 @@ def fault_of_segment(segment: Segment) -> str:
 
 
 def fault_of_traces(traces: Iterable[Trace]) -> str:
-    """What is impossible in traces, without a full stop; "" if nothing is."""
+    """What is impossible in traces, as words without a full stop; "" if nothing is."""
     return next(filter(None, (_fault_of_total(_total_bytes(trace)) for trace in traces)), "")
 
 
 def _total_bytes(trace: Trace) -> int:
-    """What all events together allocate and free; a request that failed may be of any size."""
+    """The sizes of all events together, without requests that failed, which may be of any size."""
     total = sum(trace.sizes_bytes)
     if total <= LARGEST_BYTES:
         return total

@@ -1,4 +1,4 @@
-"""What a program needs at the top of each step, and what of that it holds only within the step."""
+"""What a program needs at the top of each step, and how much of it is held only within the step."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from gputui.model.attached.tensors import CATEGORIES, Category
 from gputui.units import format_bytes
 
 LEAST_SWING = 0.05
-"""Of the highest: memory that rises and falls by less is not worth a sentence."""
+"""Of the highest allocated bytes: memory that rises and falls by less is not worth a sentence."""
 OF_PEAK = 0.75
-"""PyTorch's peak counts as the top of a step if reads came so near to it: the very top lasts some microseconds."""
+"""PyTorch's peak counts as the top of a step if reads reached this share of it: the very top lasts microseconds."""
 NEAR = 0.1
 MOST = 0.5
 SHARE_OF_STEM = 0.5
-"""A module is named if it and those below it have this share of the activations."""
+"""A module is named if it and the modules below it have this share of the activations."""
 PASSING = (Category.ACTIVATION, Category.GRADIENT, Category.KV_CACHE)
-"""What is likely to be given back within a step, where only its top was looked at: other tensors may be kept."""
+"""What is likely to be freed within a step, where only its top was looked at: other tensors may be kept."""
 TRAINS = (Category.GRADIENT, Category.OPTIMIZER_STATE, Category.ACTIVATION)
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """How far allocated memory goes in each step; `step_s` is None where it is not known how long a step takes."""
+    """The highest and lowest allocated bytes of a step; `step_s`, how long a step takes, is None where not known."""
 
     highest_bytes: int
     lowest_bytes: int
@@ -35,12 +35,12 @@ class Need:
 
     @property
     def within_bytes(self) -> int:
-        """What is held only within the step."""
+        """The bytes that are held only within the step."""
         return self.highest_bytes - self.lowest_bytes
 
 
 def need_of(device: DeviceMoment) -> Need | None:
-    """None where memory hardly rises and falls, or that was not watched."""
+    """What each step needs; None where memory hardly rises and falls, or nobody has watched whether it does."""
     swing = device.swing
     if swing is None or swing.highest_allocated_bytes <= 0:
         return None
@@ -53,7 +53,7 @@ def need_of(device: DeviceMoment) -> Need | None:
 
 
 def looked_at(device: DeviceMoment) -> str | None:
-    """Where in the step the look was taken: "top", "bottom" or "between"; None without a look or a step."""
+    """Where in the step the newest look was taken: "top", "bottom" or "between"; None without a look or a step."""
     swing, need = device.swing, need_of(device)
     if swing is None or need is None or device.layout is None:
         return None
@@ -64,19 +64,19 @@ def looked_at(device: DeviceMoment) -> str | None:
 
 
 def moves(swing: Swing) -> bool:
-    """Whether allocated memory rises and falls so much that it matters when it is looked at."""
+    """Whether allocated memory rises and falls so much that it matters when in a step a look is taken."""
     highest = swing.highest_allocated_bytes
     return highest - swing.lowest_allocated_bytes >= LEAST_SWING * highest > 0
 
 
 def is_high_enough(swing: Swing, look: Look) -> bool:
-    """Whether a look was taken as near to the highest as looks come: they cannot be taken in a backward pass."""
+    """Whether a look is as near to the top of a step as looks come: none can be taken in a backward pass."""
     allocated = [counted.allocated_bytes for counted in look.statistics if counted.device == swing.device]
     return any(each >= OF_PEAK * swing.highest_allocated_bytes for each in allocated)
 
 
 def need_words(need: Need, top: DeviceLayout | None, now: DeviceLayout | None) -> tuple[str, str]:
-    """The sentence about it, with what looks near the top and at another time have found; and the module it names."""
+    """A sentence about the need, and the module it names, or "": `top` is a look near the top, `now` the newest."""
     is_training = top is not None and any(top.by_category.get(category, 0) for category in TRAINS)
     most, stem = _most_words(need, top, now) if top else ("", "")
     highest, within = format_bytes(need.highest_bytes), format_bytes(need.within_bytes)
@@ -87,10 +87,10 @@ def need_words(need: Need, top: DeviceLayout | None, now: DeviceLayout | None) -
 
 
 def _most_words(need: Need, top: DeviceLayout, now: DeviceLayout | None) -> tuple[str, str]:
-    """What the memory within a step is, and a module: most often activations, with the one that saves most of them.
+    """The category that rises most within a step, in words; for activations, also the module that saves most of them.
 
-    Nothing is said of memory without an owner: it helps nobody there. Nor where one category has risen by more than
-    the whole memory within a step: the looks were taken before and after the program changed.
+    Unattributed memory is left out: it helps nobody here. The words are "" where the category rises by more than all
+    memory within a step: then the program has changed between the two looks.
     """
     is_lower = now is not None and now.statistics.allocated_bytes < top.statistics.allocated_bytes
     before = now.by_category if now is not None and is_lower else dict.fromkeys(PASSING, 0)
@@ -113,7 +113,7 @@ def _most_words(need: Need, top: DeviceLayout, now: DeviceLayout | None) -> tupl
 
 
 def activations_by_module(layout: DeviceLayout) -> dict[str, int]:
-    """The bytes of activations by the module that has saved them; "" for those of no module."""
+    """The bytes of activations by the path of the module that saved them, "" where none is known."""
     sums: Counter[str] = Counter()
     for blocker in layout.blockers:
         if blocker.owner.category is Category.ACTIVATION:
@@ -122,7 +122,7 @@ def activations_by_module(layout: DeviceLayout) -> dict[str, int]:
 
 
 def stem_of(by_module: Mapping[str, int]) -> tuple[str, int]:
-    """The innermost module that has most of these bytes, with those of the modules below it; ("", 0) if none has."""
+    """The innermost module with `SHARE_OF_STEM` of these bytes, submodules included, and its bytes; or ("", 0)."""
     sums: Counter[str] = Counter()
     for module, size_bytes in by_module.items():
         parts = module.split(".") if module else []

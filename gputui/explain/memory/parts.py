@@ -1,4 +1,4 @@
-"""A device's whole memory in parts, each byte once: other processes, this one outside PyTorch, what PyTorch holds."""
+"""A device's memory in parts, each byte once: other processes, this process outside PyTorch, PyTorch's, the rest."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gputui.model.reading import Absent
 class Part:
     """A part with its bytes; `key` selects its style, `letter` stands for it where there are no colours.
 
-    Only a part of `SINCE` can be below 0: what was freed since the look that the other parts come from.
+    Only the parts in `SINCE` can be below 0: if memory was freed since the look that the other parts come from.
     """
 
     key: str
@@ -26,15 +26,15 @@ class Part:
 
 
 class StateFacts(NamedTuple):
-    """How bytes of segments that no tensor asked for are shown; their colours are in `styles.tcss`."""
+    """How reserved bytes that no tensor requested are shown; their colours are in `styles.tcss`."""
 
     letter: str
     short: str
     """In the legend of the map."""
     words: str
-    """Of one block, or of its rounding."""
+    """Of one block, or of the rounding of one block."""
     plural: str
-    """Of all together, on the bar."""
+    """Of all such blocks together, on the bar."""
     bytes_in: Callable[[Composition], int]
 
 
@@ -51,7 +51,7 @@ STATES = {
 
 TENSORS_SINCE, CACHE_SINCE = "since", "cached-since"
 SINCE = frozenset({TENSORS_SINCE, CACHE_SINCE})
-"""The parts that make up for counters that are newer than the look."""
+"""The parts for the difference between the newest counters and an older look."""
 
 OUTER = frozenset({"others", "outside", "driver", "free"})
 """Parts of the device's memory that PyTorch has not reserved."""
@@ -63,18 +63,18 @@ GIVES_WAY = {
     ),
     CACHE_SINCE: ("releasable", "private", "stuck", "pending"),
 }
-"""In a drawing, what a part that is below 0 is taken from: first what comes and goes in every step."""
+"""In a drawing, the parts that a part below 0 is subtracted from: first what comes and goes in every step."""
 
 
 _NAMED = frozenset(Category) - {Category.UNATTRIBUTED, Category.NEWER}
 
 
 def parts_of(device: DeviceMoment) -> tuple[Part, ...]:
-    """The parts from the outside in; empty ones are left out.
+    """The parts from the outside in, without empty ones.
 
-    Those of PyTorch add up to the newest counters: where these are newer than the look, the parts of `SINCE` are the
-    difference. Without NVML's readings the parts outside the process are missing. Without a look the inner ones come
-    from the counters: allocated, pending and cached.
+    PyTorch's parts add up to the newest counters: where the counters are newer than the look, the parts in `SINCE` are
+    the difference. Without NVML's readings, the parts outside PyTorch are missing. Without a look, PyTorch's parts come
+    from the counters alone: allocated, pending and cached.
     """
     inside = _layout_parts(device, device.layout) if device.layout else _counter_parts(device)
     parts = (*_outer_parts(device), *inside, *_free_part(device))
@@ -82,7 +82,7 @@ def parts_of(device: DeviceMoment) -> tuple[Part, ...]:
 
 
 def drawn(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """The same parts with none below 0, as a bar shows them: what was freed is taken from what comes and goes."""
+    """The same parts with none below 0, as a bar shows them: see `GIVES_WAY`."""
     sizes = {part.key: part.bytes for part in parts}
     for key, others in GIVES_WAY.items():
         owed = -min(0, sizes.get(key, 0))

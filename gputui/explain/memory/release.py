@@ -1,8 +1,8 @@
-"""What `empty_cache()` returns to the driver, to the byte, and what keeps the rest.
+"""Predicts what `empty_cache()` returns to the driver, to the byte, and says what keeps the rest.
 
-The rules: a native segment is released when nothing in it is alive; of an expandable one, the pages that lie wholly in
-a free run; a private pool only when nobody uses it. During a capture on a device its default pools stay, and blocks
-that wait for another stream go on waiting. Where it is in doubt whether anybody uses a pool, the answer is a range.
+The rules: a native segment is released when no block in it is alive; of an expandable segment, the pages that lie
+wholly in a free run are; a private pool only when nobody uses it. During a capture on a device, its default pools stay,
+and blocks that wait for another stream go on waiting. Where a pool may or may not be in use, the answer is a range.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ Ranges = tuple[tuple[int, int], ...]
 
 
 def predict(layout: AllocatorMap, owners: Mapping[int, Owner] | None = None) -> tuple[Release, ...]:
-    """The release of every device that has segments; `owners` (by block address) names the blockers."""
+    """What `empty_cache()` does on each device with segments; `owners` (by block address) names the blockers."""
     devices = sorted({segment.device for segment in layout.segments})
     return tuple(predict_device(layout, device, owners) for device in devices)
 
 
 def predict_device(layout: AllocatorMap, device: int, owners: Mapping[int, Owner] | None = None) -> Release:
-    """The release of one device, empty where it has no segments."""
+    """What `empty_cache()` does on one device; an empty `Release` where the device has no segments."""
     segments = [segment for segment in layout.segments if segment.device == device]
     releases = tuple(_segment_release(layout, segment, owners or {}) for segment in segments)
     return Release(device, releases, _compose(releases), *_range(layout, device, releases))
 
 
 def forecast(release: Release) -> str:
-    """What `empty_cache()` returns, in words: bytes, or a range of bytes."""
+    """What `empty_cache()` returns, in words: "1.2 GiB", "1.0 GiB to 1.2 GiB" or "up to 1.2 GiB"."""
     least, most = format_bytes(release.least_bytes), format_bytes(release.most_bytes)
     if release.least_bytes == release.most_bytes:
         return most
@@ -43,9 +43,9 @@ def forecast(release: Release) -> str:
 
 
 def release_ranges(segment: Segment, page_bytes: int, *, is_waiting_free: bool = True) -> Ranges:
-    """What of a segment would be released if nothing kept its pool: (first, end) addresses.
+    """The (first, end) addresses of what would be released of a segment if nothing kept its pool.
 
-    `is_waiting_free`: whether blocks that wait for another stream count as free, which they do outside captures.
+    `is_waiting_free`: count blocks that wait for another stream as free, as `empty_cache()` does outside captures.
     """
     runs = free_runs(segment, is_waiting_free=is_waiting_free)
     if not segment.is_expandable:
@@ -69,7 +69,7 @@ def free_runs(segment: Segment, *, is_waiting_free: bool) -> list[tuple[int, int
 
 
 def page_bytes(layout: AllocatorMap, segment: Segment) -> int:
-    """The unit in which an expandable segment grows and shrinks."""
+    """The size of the pages in which an expandable segment grows and shrinks, in bytes."""
     return SMALL_PAGE_BYTES if segment.is_small else layout.settings.large_page_bytes
 
 
@@ -99,7 +99,7 @@ def _segment_release(layout: AllocatorMap, segment: Segment, owners: Mapping[int
 
 
 def _range(layout: AllocatorMap, device: int, releases: tuple[SegmentRelease, ...]) -> tuple[int, int]:
-    """The least and the most that can be returned."""
+    """The least and the most bytes that `empty_cache()` can return."""
     unsure = {pool.pool_id for pool in layout.private_pools if pool.device == device and not pool.is_sure}
     likely = sum(release.releasable_bytes for release in releases)
     doubted = [release for release in releases if release.segment.pool_id in unsure]
@@ -108,7 +108,7 @@ def _range(layout: AllocatorMap, device: int, releases: tuple[SegmentRelease, ..
 
 
 def _held_by(layout: AllocatorMap, segment: Segment) -> str:
-    """What keeps `empty_cache()` from the segment's whole pool, "" if nothing does."""
+    """What keeps `empty_cache()` away from the whole pool of a segment; "" if nothing does."""
     if segment.pool_id == DEFAULT_POOL:
         return "a capture" if segment.device in layout.routed_devices else ""
     for pool in layout.private_pools:
@@ -123,14 +123,14 @@ def _is_free(block: Block, *, is_waiting_free: bool) -> bool:
 
 
 def _whole_pages(origin: int, start: int, end: int, page: int) -> tuple[int, int]:
-    """The part of [start, end) made of whole pages counted from `origin`; empty as (first, first)."""
+    """The part of [start, end) that consists of whole pages, counted from `origin`; (first, first) if there is none."""
     first = origin + -(-(start - origin) // page) * page
     last = origin + (end - origin) // page * page
     return first, max(first, last)
 
 
 def _gains(segment: Segment, page: int, *, is_waiting_free: bool) -> list[int]:
-    """For each live block, in order, how much more a release would return if this block alone were freed."""
+    """For each live block, in order: how many more bytes a release would return if this block alone were freed."""
     live = [i for i, block in enumerate(segment.blocks) if block.state is BlockState.ACTIVE_ALLOCATED]
     if not segment.is_expandable:
         others = sum(not _is_free(block, is_waiting_free=is_waiting_free) for block in segment.blocks)
@@ -153,7 +153,7 @@ def _pages_bytes(segment: Segment, page: int, run: tuple[int, int]) -> int:
 
 
 def _inactive_in(segment: Segment, ranges: Ranges) -> int:
-    """Bytes of inactive blocks inside the ranges; a block overlaps at most one, that of its run."""
+    """Bytes of inactive blocks inside the ranges; a block overlaps at most one range, that of its free run."""
     ends = [end for _, end in ranges]
     total = 0
     for block in segment.blocks:

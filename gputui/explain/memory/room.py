@@ -19,7 +19,7 @@ DEFAULT_STREAM = 0
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """The state a request meets. `released`: the released ranges by segment address; None before a release."""
+    """The memory that a request finds. `released` has the released ranges by segment address, None before a release."""
 
     settings: AllocatorSettings
     segments: tuple[Segment, ...]
@@ -32,8 +32,8 @@ def room(layout: AllocatorMap, release: Release, *, device_free_bytes: int, devi
     """The largest requests on the default stream and pools, if the process has no memory fraction set.
 
     `device_free_bytes` and `device_total_bytes` leave out what the driver reserves for itself, as cudaMemGetInfo does
-    (NVML v2: free, and total - driver-reserved). The result is exact for native segments. Expandable ones do not show
-    where their address range begins, so there it is a size that fits, not always the largest.
+    (NVML v2: free, and total - driver-reserved). The result is exact for native segments. For expandable segments it is
+    a size that fits, not always the largest: a map does not show where their address range begins.
     """
     segments = tuple(s for s in layout.segments if _is_default(s, release.device))
     released = {s.segment.address: s.ranges for s in release.segments}
@@ -60,7 +60,7 @@ def _largest(moment: _Moment) -> int:
 
 
 def _free_pieces(moment: _Moment, segment: Segment) -> list[tuple[int, int]]:
-    """(first, end) of each free piece of a segment; after a release no block waits for a stream any more."""
+    """(first, end) of each free piece of a segment. Before a release, a block that waits for a stream is not free."""
     pieces = []
     gone = (moment.released or {}).get(segment.address, ())
     for start, end in free_runs(segment, is_waiting_free=moment.released is not None):
@@ -74,9 +74,9 @@ def _free_pieces(moment: _Moment, segment: Segment) -> list[tuple[int, int]]:
 
 
 def _growth(moment: _Moment) -> int:
-    """The largest request that new pages can serve: after the last live block, or in a new address range.
+    """The largest request that new pages can serve, after the last live block or in a new address range.
 
-    A range is 9/8 of the device's memory long; that it starts at the lowest segment is an assumption.
+    A range is 9/8 of the device's memory long. It is assumed to start at the lowest segment.
     """
     page = moment.settings.large_page_bytes
     pages_bytes = moment.free_bytes // page * page
@@ -89,7 +89,7 @@ def _growth(moment: _Moment) -> int:
 
 
 def _last_run(moment: _Moment, segments: list[Segment]) -> tuple[int, int]:
-    """Where the part after the last live block starts, and how much of it is free memory."""
+    """The address where the last live block ends, and how many mapped bytes behind it are free."""
     start, free_bytes = 0, 0
     for segment in reversed(segments):
         end = segment.address + segment.size_bytes

@@ -1,4 +1,4 @@
-"""PyTorch's rounding rules: from a request to a block's size, and to what it asks the driver for."""
+"""PyTorch's rounding rules: from a request to the size of its block, and of the segment if a new one is needed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SEGMENT_STEP_BYTES = 2 * MIB
 
 
 def rounded_bytes(settings: AllocatorSettings, requested_bytes: int) -> int:
-    """The size of the block that a request needs: a multiple of 512, or of a fraction of a power of two."""
+    """The size of a request's block: a multiple of 512, or with `roundup_divisions` of a part of a power of two."""
     step = _step(settings, requested_bytes)
     return max(1, -(-requested_bytes // step)) * step
 
@@ -25,7 +25,7 @@ def largest_within(settings: AllocatorSettings, size_bytes: int) -> int:
 
 
 def segment_bytes(settings: AllocatorSettings, requested_bytes: int) -> int:
-    """How much PyTorch asks the driver for when no free block fits; its out-of-memory error names this size."""
+    """How much PyTorch asks the driver for where no free block fits; its out-of-memory error names this size."""
     size = rounded_bytes(settings, requested_bytes)
     if size <= SMALL_REQUEST_BYTES:
         return SMALL_SEGMENT_BYTES
@@ -35,7 +35,7 @@ def segment_bytes(settings: AllocatorSettings, requested_bytes: int) -> int:
 
 
 def largest_segment(free_bytes: int) -> int:
-    """The largest rounded size whose native segment fits into `free_bytes` of the driver."""
+    """The largest rounded size whose native segment fits into `free_bytes` of free device memory."""
     if free_bytes >= LARGE_REQUEST_BYTES:
         return free_bytes // SEGMENT_STEP_BYTES * SEGMENT_STEP_BYTES
     return SMALL_REQUEST_BYTES if free_bytes >= SMALL_SEGMENT_BYTES else 0

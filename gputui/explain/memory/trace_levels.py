@@ -1,4 +1,4 @@
-"""How much memory was reserved and asked for over a trace, relative to its beginning."""
+"""How many bytes were reserved and requested over a trace, relative to its beginning."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gputui.model.attached.trace import (
 
 GROWS = (SEGMENT_ALLOC, SEGMENT_MAP)
 SHRINKS = (SEGMENT_FREE, SEGMENT_UNMAP)
-"""The events after which more is reserved, and less."""
+"""The events after which more memory is reserved, and those after which less is."""
 
 
 @dataclass(frozen=True, slots=True)
 class TraceLevels:
-    """Bytes at the end of a trace and at the peak, more than at its beginning.
+    """Bytes at the end of a trace and at its peak, less those at its beginning.
 
-    Live memory counts what the program asked for, without rounding: a trace holds no more.
+    Live bytes are those that the program requested: a trace does not tell what rounding added.
     """
 
     reserved_bytes: int
@@ -33,7 +33,7 @@ class TraceLevels:
 
 
 def levels_of(trace: Trace) -> TraceLevels:
-    """The levels of a trace, in one pass."""
+    """The levels of a trace, from one pass over its events."""
     reserved = peak_reserved = live = peak_live = 0
     for code, size_bytes in zip(trace.actions, trace.sizes_bytes, strict=True):
         if code == ALLOC:
@@ -48,5 +48,5 @@ def levels_of(trace: Trace) -> TraceLevels:
 
 
 def growth(action: int, size_bytes: int) -> int:
-    """How much more is reserved after an event of a trace."""
+    """How many bytes more are reserved after an event; below 0 if fewer are."""
     return size_bytes if action in GROWS else -size_bytes if action in SHRINKS else 0

@@ -1,7 +1,7 @@
-"""Which objects of a program only reference cycles keep, by what each object refers to, as Python's collector finds it.
+"""Finds the objects of a program that only reference cycles keep, in the way of Python's garbage collector.
 
-The references inside are subtracted from what Python counts for each object. What is left over comes from outside, and
-whatever such objects lead to is held as well. The program has run meanwhile, so what comes out is proven in the probe.
+Of each object's reference count, the references from other objects are subtracted. An object with references left over
+is held from outside, and so is all that it leads to. The program runs on meanwhile, so the probe proves the result.
 """
 
 from __future__ import annotations
@@ -17,41 +17,41 @@ from gputui.model.attached.target import ReferencesPart
 
 OBJECTS_AT_MOST = 2_000_000
 PIECE = 50_000
-"""So many objects or references are one piece of work: some 20 ms."""
+"""How many objects or references are one piece of work, of some 20 ms."""
 
 Cycles = dict[int, int]
-"""The number of each object's cycle, by address; that of an object in none, which one leads to, is -1 - number."""
+"""The number of each object's cycle, by address; -1 - number for an object that cycle `number` only leads to."""
 
 
 class Candidates(NamedTuple):
-    """What is to be proven: objects that cycles alone may keep, beside the nodes of graphs that others hold."""
+    """What the probe is to prove: objects that cycles alone may keep, and the nodes of autograd graphs beside them."""
 
     cycles: Cycles
     nodes: frozenset[int]
-    """By their addresses."""
+    """The addresses of the nodes of autograd graphs that are not in `cycles`."""
     types: dict[int, int]
-    """The address of the type of each of all these objects."""
+    """The address of the type of each object in `cycles` and `nodes`, by the object's address."""
 
 
 class References:
-    """What was read so far, in parts; belongs to one question."""
+    """The references between a program's objects, as the probe sends them in parts; for one search."""
 
     def __init__(self) -> None:
         self._numbers: dict[int, int] = {}
-        """The number of each object, by address."""
+        """The number of each object, by address, in the order in which objects came."""
         self._counts, self._referents, self._starts = array("q"), array("Q"), array("Q", [0])
-        """By number: references from elsewhere, and where what the object refers to begins among all referents."""
+        """By number: the reference count, and where the object's referents begin in `_referents`."""
         self._types = array("Q")
         self._tensors: set[int] = set()
         self._nodes: set[int] = set()
 
     @property
     def is_too_much(self) -> bool:
-        """Whether there are more objects than can be gone through."""
+        """Whether there are more than `OBJECTS_AT_MOST` objects."""
         return len(self._counts) > OBJECTS_AT_MOST
 
     def add(self, part: ReferencesPart) -> None:
-        """Note one part; objects that are known already are passed over."""
+        """Take one part; objects that earlier parts had are skipped."""
         ends = list(_running(part.lengths))
         for number, address in enumerate(part.addresses):
             if address in self._numbers:
@@ -65,7 +65,7 @@ class References:
         self._nodes.update(part.addresses[number] for number in part.nodes)
 
     def candidates(self) -> Iterator[Candidates | None]:
-        """Find the cycles that nothing leads to from outside and that lead to tensors: the last item, after pieces."""
+        """Find cycles that lead to tensors and that nothing outside holds; None after each piece, then the result."""
         for _ in self._subtract():
             yield None
         is_held = bytearray(map((0).__lt__, self._counts))
@@ -93,7 +93,7 @@ class References:
         yield Candidates(cycles, nodes, {at: self._types[self._numbers[at]] for at in (*cycles, *nodes)})
 
     def _subtract(self) -> Iterator[None]:
-        """Replace referents by their numbers, a last one for all that are no objects here, and count them down."""
+        """Subtract all references from the counts; referents become numbers, one more than all for unknown objects."""
         elsewhere = len(self._counts)
         self._counts.append(0)
         for first in range(0, len(self._referents), PIECE):
@@ -115,7 +115,7 @@ def _running(lengths: array[int]) -> Iterator[int]:
 
 
 def _leading_to(ends: set[int], referents: dict[int, list[int]]) -> set[int]:
-    """Those of these objects that lead to one of `ends`, and are not such an end that nothing leads to."""
+    """The objects in `referents` that are one of `ends` or lead to one."""
     holders: dict[int, list[int]] = {}
     for at, held in referents.items():
         for other in held:
@@ -131,7 +131,7 @@ def _leading_to(ends: set[int], referents: dict[int, list[int]]) -> set[int]:
 
 
 def _numbered(referents: dict[int, list[int]]) -> Cycles:
-    """The number of the cycle of each of these objects."""
+    """The cycle of each object that is in a cycle or that a cycle leads to; others are left out."""
     cycles: Cycles = {}
     number = 0
     for members in _Components(referents).found():
@@ -149,7 +149,7 @@ def _numbered(referents: dict[int, list[int]]) -> Cycles:
 
 
 class _Components:
-    """Finds objects that all lead to each other; `referents` are addresses by address."""
+    """Tarjan's algorithm without recursion: finds groups of objects that all lead to each other, by address."""
 
     def __init__(self, referents: dict[int, list[int]]) -> None:
         self._referents = referents

@@ -1,4 +1,4 @@
-"""The actions in an attached program, each declared once: how a screen asks about it, and how its result reads."""
+"""The actions that can be run in an attached program, each declared once: its question, and words for its result."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _MORE_OR_LESS = (
 _NO_MAP = "no prediction, because this allocator has no map"
 
 Known = tuple[Garbage | None, AllocatorMap | None]
-"""What `gc.collect()` would have freed, and the newest map, when an action was run."""
+"""What `gc.collect()` would free, and the newest map, as known right before an action ran."""
 ResultWords = tuple[tuple[str, ...], bool]
-"""The sentences about a result, and whether it is as predicted."""
+"""The sentences about a result, and whether the result is as predicted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,9 @@ class Action:
     """What a viewer can have the probe do; the probe has its own table of the same names (`probe/viewers/actions.py`).
 
     `call` is its name on the screens; `letter` and `title` stand in the menu. `question` asks about a PID ("{}"),
-    `verb` is on the button, `warning` says what it costs, and `predict` gives a line for each device. `describe` puts a
-    result into words. It is offered while one of `recorders` records the memory history; then `recorder_after` does.
+    `verb` is on the button, `warning` tells its cost, and `predict` gives a line for each device. `describe` puts a
+    result into words. An action is offered while one of `recorders` records the memory history; `recorder_after` does
+    so afterwards (None: the same).
     """
 
     name: ActionName
@@ -50,7 +51,7 @@ class Action:
 
 
 def outcome_of(result: ActionResult, known: Known = (None, None)) -> Outcome:
-    """What was predicted, by what was known or by the result, what happened and how long it took, in sentences."""
+    """What was predicted, what happened and how long it took, in sentences."""
     action = ACTIONS[result.name]
     if result.reason:
         return Outcome(result.time, result.name, (f"{action.call} was not run.", result.reason), is_as_predicted=False)
@@ -60,13 +61,13 @@ def outcome_of(result: ActionResult, known: Known = (None, None)) -> Outcome:
 
 
 def recorder_after(name: ActionName, recorder: Recorder) -> Recorder:
-    """Who records the memory history after this action was done."""
+    """Who records the memory history once this action is done, if `recorder` did before."""
     after = ACTIONS[name].recorder_after
     return recorder if after is None else after
 
 
 def predict_release(moment: TargetMoment) -> list[str]:
-    """A line for each device: what `empty_cache()` would give back, and how old the look is that says so."""
+    """A line for each device: what `empty_cache()` would return, and how old the look is that tells it."""
     age = format_duration(max(0.0, moment.time - moment.look_time))
     lines = [
         f"device {device.number}: {forecast(device.layout.release)} predicted, of"
@@ -78,7 +79,7 @@ def predict_release(moment: TargetMoment) -> list[str]:
 
 
 def predict_collection(moment: TargetMoment) -> list[str]:
-    """A line for each device: what `gc.collect()` would free, and how old the look is that says so."""
+    """A line for each device: what `gc.collect()` would free, and how long ago that was found."""
     garbage, block_map = moment.garbage, moment.look.map if moment.look else None
     age = format_duration(max(0.0, moment.time - garbage.time)) if garbage else ""
     known = [(device.number, collection_of(garbage, block_map, device.index)) for device in moment.devices]
@@ -87,7 +88,7 @@ def predict_collection(moment: TargetMoment) -> list[str]:
 
 
 def returned_bytes(device: ActionCounters) -> int:
-    """How much went back to the driver; below 0 where the program reserved more meanwhile."""
+    """How many bytes went back to the driver; below 0 if the program reserved more meanwhile."""
     return device.reserved_before_bytes - device.reserved_after_bytes
 
 
@@ -107,7 +108,7 @@ def _emptied(result: ActionResult, _known: Known) -> ResultWords:
 
 
 def _exactly(returned: int, predicted: int) -> str:
-    """Bytes with the difference behind them where rounding would hide that it is not as predicted."""
+    """`returned` in words, with the difference in bytes if rounded numbers would hide that it is not `predicted`."""
     if returned == predicted or format_bytes(returned) != format_bytes(predicted):
         return format_bytes(returned) if returned >= 0 else f"-{format_bytes(-returned)}"
     return f"{format_bytes(returned)} ({returned - predicted:+,} B)"

@@ -45,11 +45,11 @@ _SENTENCES: dict[DisconnectKind, tuple[str, str]] = {
         "Use the same version of gputui on both sides.",
     ),
 }
-"""Cause and remedy of each kind."""
+"""The cause and the remedy ("": nothing to do) of each kind; places in braces are filled in by `cause_and_remedy`."""
 
 
 def cause_and_remedy(pid: int, disconnect: Disconnect) -> tuple[str, str]:
-    """The two sentences; the remedy is "" where there is nothing to do."""
+    """Two sentences; the second, what to do, is "" where there is nothing to do."""
     cause, remedy = _SENTENCES[disconnect.kind]
     detail = disconnect.detail
     if disconnect.kind is DisconnectKind.EXITED_AT_ONCE and detail:

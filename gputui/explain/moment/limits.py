@@ -1,4 +1,4 @@
-"""Problems of a look: what it cannot know, and what is out of the ordinary."""
+"""Problems of a look: what the look cannot know, and what is unusual about the allocator."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOT_OF_ONE_MOMENT = "The tensors and the allocator's map were not read at the sa
 
 
 def look_problems(greeting: Greeting, look: Look) -> list[Problem]:
-    """What a reader must know before the numbers, each problem once."""
+    """What a reader of a look's numbers must know first, each problem once."""
     problems = [*_before_cuda(greeting), *_backend(look.settings), *look.problems]
     if look.map is not None:
         problems += [*look.map.problems, *_map_limits(look.map)]
@@ -38,7 +38,7 @@ def look_problems(greeting: Greeting, look: Look) -> list[Problem]:
 
 
 def disagreement(statistics: AllocatorStatistics, parts: Composition) -> list[Problem]:
-    """A problem where map and counters are not of one moment."""
+    """A problem if the map and the counters of a look do not agree, so that they are not of one moment."""
     live = parts.requested_bytes + parts.rounding_bytes
     if (parts.reserved_bytes, live) == (statistics.reserved_bytes, statistics.allocated_bytes):
         return []
@@ -47,7 +47,7 @@ def disagreement(statistics: AllocatorStatistics, parts: Composition) -> list[Pr
 
 
 def foreign(look: Look, device: int) -> list[Problem]:
-    """A problem where tensors lie in memory that PyTorch did not allocate."""
+    """A problem if tensors lie in memory that this process's PyTorch did not allocate."""
     if look.map is None or look.inventory is None or not look.inventory.is_of_one_moment:
         return []
     count = foreign_bytes(look.map, look.inventory, device)

@@ -1,4 +1,4 @@
-"""From a probe's messages to a moment for the screens; all reasoning happens here, in the feed's thread."""
+"""From a probe's messages to a moment for the screens. What is costly is computed here, in the feed's thread."""
 
 from __future__ import annotations
 
@@ -41,26 +41,26 @@ from gputui.model.reading import Absent, Problem, Reading
 MARKS_AT_MOST = 200
 READINGS_AT_MOST = 300
 LOOK_AGES_S = 20.0
-"""After this time a look no longer tells what grows now."""
+"""A look older than this does not tell what grows now."""
 TOP_SHARE, TOP_LASTS_S = 0.95, 60.0
-"""A look with this share of what the highest one had takes its place, and so does any other after this time."""
+"""A look with this share of the allocated bytes of the top look replaces it; after this time, any look does."""
 NO_PINNED = Absent("not reported by this version of PyTorch")
 
 Layouts = Mapping[int, DeviceLayout]
-"""By PyTorch's device index."""
+"""Layouts by PyTorch's device index."""
 
 
 Message = Greeting | Statistics | Look | Mark | ActionResult | RecordedTraces | Garbage | ReferencesPart
 
 
 class Height(NamedTuple):
-    """When a look was taken (epoch seconds), and what was allocated then on all devices."""
+    """When a look was taken (epoch seconds), and how much was allocated then on all devices together."""
 
     time: float
     allocated_bytes: int
 
     def takes_place_of(self, top: Height | None) -> bool:
-        """Whether this look is the better picture of the top of a step."""
+        """Whether this look replaces `top` as the picture of the top of a step."""
         if top is None or self.time - top.time > TOP_LASTS_S:
             return True
         return self.allocated_bytes >= TOP_SHARE * top.allocated_bytes
@@ -76,7 +76,7 @@ class ProbeState:
     """The newest of what a probe sent: greeting, counters, look and so on; `layouts` are `layouts_of(look)`.
 
     `named` is the newest look that had time for the tensors: looks without tensors take their names from it.
-    `problems` came with the counters. `pending_action` was asked for and has not been answered yet.
+    `problems` came with the counters. `pending_action` was asked for and has no result yet.
     """
 
     greeting: Greeting
@@ -95,19 +95,19 @@ class ProbeState:
     serving: Serving | None = None
     top: Look | None = None
     top_layouts: Layouts = field(default_factory=dict)
-    """The look with the most allocated memory of the last minute."""
+    """`top` is the look that shows the top of a step: see `Height`."""
     highest: Height | None = None
     garbage: Garbage | None = None
     garbage_names: Names = field(default_factory=dict)
-    """What `gc.collect()` would free, and the owners of those blocks when that was found out."""
+    """The owners of all blocks when `garbage` was found."""
     groups: tuple[Launched, ...] = ()
     main_thread: str = ""
     readings: tuple[tuple[float, int], ...] = ()
-    """The last minutes of allocated bytes, of all devices together, each with its time (epoch seconds)."""
+    """(epoch seconds, allocated bytes of all devices together), from the newest `READINGS_AT_MOST` counters."""
 
     @property
     def wants_look(self) -> bool:
-        """Whether memory grows by the counters and the newest look is too old, or too small a part, to name what."""
+        """Whether memory grows by the counters, and the newest look is too old or too incomplete to name what grows."""
         if growth_of(self.readings) is None:
             return False
         inventory = self.look.inventory if self.look else None
@@ -117,7 +117,7 @@ class ProbeState:
 
 
 def layouts_of(look: Look) -> dict[int, DeviceLayout]:
-    """The layout of each device that the look's map covers."""
+    """The layout of each device of a look; {} without a map."""
     if look.map is None:
         return {}
     layouts = {}
@@ -143,7 +143,7 @@ def layouts_of(look: Look) -> dict[int, DeviceLayout]:
 
 
 def problems_of(greeting: Greeting, look: Look | None, layouts: Layouts) -> tuple[Problem, ...]:
-    """What could not be known."""
+    """The problems of a look: what it could not know, and where its parts do not agree."""
     if look is None:
         return ()
     problems = look_problems(greeting, look)
@@ -177,7 +177,7 @@ def _after_counters(state: ProbeState, message: Statistics) -> ProbeState:
 
 
 def _since(group: Launched, before: Iterable[Launched], time: float) -> Launched:
-    """The group with the time since when it has launched as many collectives."""
+    """The group with `since`: when its present count of collectives was first seen."""
     earlier = next((one for one in before if one.group == group.group and one.launched == group.launched), None)
     return group._replace(since=earlier.since if earlier else time)
 
@@ -213,7 +213,7 @@ _AFTER: dict[type[Message], Callable[[ProbeState, Any], ProbeState]] = {
     ActionResult: _after_action,
     RecordedTraces: _after_step,
     Garbage: lambda state, message: replace(state, garbage=message, garbage_names=_names_of(state.layouts)),
-    ReferencesPart: lambda state, _message: state,  # it answers a question that is not answered yet
+    ReferencesPart: lambda state, _message: state,  # a part of a search, of which only the result (`Garbage`) counts
 }
 
 
@@ -222,7 +222,7 @@ def _names_of(layouts: Layouts) -> Names:
 
 
 def moment_among(state: ProbeState, surroundings: Surroundings) -> TargetMoment:
-    """The moment for the screens, from the probe's messages and from what the viewer reads itself."""
+    """The moment for the screens, from the probe's messages and what the viewer itself reads."""
     inventory = state.look.inventory if state.look else None
     storages = tuple(storage for storage in (inventory.storages if inventory else ()) if storage.device == HOST)
     pinned: Reading[int] = NO_PINNED if state.pinned_bytes is None else state.pinned_bytes
@@ -244,7 +244,7 @@ def moment_of(
     host: HostMoment,
     ended: Disconnect | None = None,
 ) -> TargetMoment:
-    """The moment for the screens."""
+    """The moment for the screens; `drivers` has NVML's facts by PyTorch's index."""
     uuids = {device.index: device.uuid for device in state.greeting.devices}
     counters = {counted.device: counted for counted in state.statistics}  # a false probe may send a device twice
     devices = tuple(
@@ -275,9 +275,9 @@ def moment_of(
 
 
 def at_top(moment: TargetMoment) -> TargetMoment | None:
-    """The moment with the look at the top of a step in place of the newest one, and the counters of that look.
+    """The moment with the look at the top of a step, and its counters, in place of the newest look and counters.
 
-    None where no step needs more than what is allocated all the time, or no look was taken.
+    None after the end, without such a look, and where a step needs hardly more than what is allocated all the time.
     """
     look = moment.top_look
     if look is None or moment.ended or not any(need_of(device) for device in moment.devices if device.top):
@@ -319,7 +319,7 @@ def _device(counted: AllocatorStatistics, uuid: str, driver: DriverFacts, state:
 
 
 def _room(driver: DriverFacts, look: Look | None, layout: DeviceLayout | None) -> Room | None:
-    """None without the device's free memory or the allocator's map."""
+    """The largest allocations that fit; None without NVML's figures or the allocator's map."""
     free, used = driver.device_free_bytes, driver.device_used_bytes
     if look is None or look.map is None or layout is None or isinstance(free, Absent) or isinstance(used, Absent):
         return None

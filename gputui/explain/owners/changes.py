@@ -1,4 +1,4 @@
-"""Between any two moments: which live blocks came and which went, grouped as people print them."""
+"""Which live blocks were allocated and which were freed between two moments, grouped by kind of tensor."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from gputui.model.attached.moment import DeviceLayout, DeviceMoment
 from gputui.model.attached.tensors import NAMELESS
 
 BlockKey = tuple[int, int]
-"""Address and size."""
+"""Address and size in bytes."""
 
 NO_LOOK = "There was no look {}: only the counters can be compared."
 
 
 def changes(before: DeviceMoment, after: DeviceMoment) -> Changes:
-    """From `before` to `after`, two moments of one device.
+    """What changed on one device from the look of `before` to the look of `after`.
 
-    A block is the same if its address, size and owner are: a tensor that moved counts as freed and allocated. The owner
-    need be known at one of the two moments only.
+    A block is the same if its address, size and owner are the same; an unknown owner at one of the moments counts as
+    the same. A tensor that moved counts as freed and allocated.
     """
     if before.layout is None or after.layout is None:
         missing = "at the first moment" if before.layout is None else "at the second moment"
@@ -38,7 +38,7 @@ def _owners(layout: DeviceLayout) -> dict[BlockKey, Owner]:
 
 
 def _is_same(owner: Owner, earlier: Owner | None) -> bool:
-    """Whether a block can still hold the same tensor (`earlier` is None: there was no such block)."""
+    """Whether a block can still hold the same tensor; `earlier` is None if there was no such block."""
     return earlier is not None and (
         owner.name == earlier.name or any(one.category in NAMELESS for one in (owner, earlier))
     )

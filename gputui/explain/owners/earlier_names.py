@@ -1,4 +1,4 @@
-"""Fills the gaps of a look, which had no time for some names or for the map, from earlier looks."""
+"""Completes a look that had no time for some names, or for the map, from earlier looks."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from gputui.model.attached.tensors import HOST, NAMELESS, Category, Inventory, S
 from gputui.units import format_bytes
 
 EarlierLooks = tuple[Look | None, Look | None]
-"""The newest look with tensors, and the newest of all; each completed by the looks before it."""
+"""The newest look that has tensors, and the newest look of all, each completed from the looks before it."""
 
 BlockKey = tuple[int, int, int, int]
-"""Device, address, size and requested size."""
+"""Device, address, size and requested size of a block, sizes in bytes."""
 
 
 def completed(look: Look, earlier: EarlierLooks) -> tuple[Look, EarlierLooks]:
-    """A look with what it had no time for, and what the next look may be completed from."""
+    """The look, completed from earlier looks, and the looks from which the next one is to be completed."""
     named, before = earlier
     whole = with_map_of(with_names_of(look, named), before)
     return whole, (whole if look.inventory else named, whole)
 
 
 def with_names_of(look: Look, named: Look | None) -> Look:
-    """`look` with names from `named`, an earlier look, for blocks that are still there and that it has no name for.
+    """`look`, with names from `named`, an earlier look, for nameless blocks that are still there.
 
-    A block counts as the same if device, address, size and requested size are. That is no proof: one that was freed
-    and allocated again in between looks the same, so an inventory taken as a whole carries the time it was taken. A
-    complete walk takes only what it may not find itself: a variable's name for a tensor that a look has found before.
+    A block counts as the same if device, address, size and requested size are the same. That is no proof: a block that
+    was freed and allocated again in between looks the same. So a look without tensors takes the earlier inventory with
+    its time. A complete walk takes only names of `OTHER` tensors, which it may not find again; a complete scan, none.
     """
     if named is None or named.inventory is None:
         return look
@@ -50,7 +50,7 @@ def with_names_of(look: Look, named: Look | None) -> Look:
 
 
 def with_map_of(look: Look, earlier: Look | None) -> Look:
-    """`look`; where it has tensors but there was no time for the map, with the map and counters of `earlier`."""
+    """`look`, with the map and counters of `earlier` if it has tensors and had no time for the map."""
     if look.map is not None or look.inventory is None or earlier is None or earlier.map is None:
         return look
     inventory = replace(look.inventory, is_of_one_moment=False, time=look.inventory.time or look.time)
@@ -58,7 +58,7 @@ def with_map_of(look: Look, earlier: Look | None) -> Look:
 
 
 def _still_there(now: AllocatorMap | None, then: AllocatorMap | None, inventory: Inventory) -> tuple[Storage, ...]:
-    """In the order of the inventory; storages outside PyTorch's blocks are dropped, since nothing tells about them."""
+    """The storages whose blocks are still there, and host storages; those outside PyTorch's blocks are dropped."""
     on_host = [storage for storage in inventory.storages if storage.device == HOST]
     if now is None or then is None:
         return tuple(on_host)
@@ -73,12 +73,12 @@ def _still_there(now: AllocatorMap | None, then: AllocatorMap | None, inventory:
 
 
 def is_unnamed(storage: Storage) -> bool:
-    """Whether the probe knows a tensor and no variable that leads to it: "unnamed Tensor"."""
+    """Whether the probe knows the tensor but no variable that leads to it: "unnamed Tensor"."""
     return storage.owner.kind is OwnerKind.UNNAMED
 
 
 def _not_covered(now: AllocatorMap | None, inventory: Inventory, kept: list[Storage]) -> list[Storage]:
-    """Those of `kept` in blocks that no storage of the inventory lies in."""
+    """The storages in `kept` whose blocks hold no storage of the inventory."""
     if now is None or not kept:
         return []
     earlier = replace(inventory, storages=tuple(kept))
@@ -98,7 +98,7 @@ def _newer(now: AllocatorMap | None, then: AllocatorMap | None) -> frozenset[tup
 
 
 def _newer_still(now: AllocatorMap | None, inventory: Inventory) -> frozenset[tuple[int, int]]:
-    """The blocks that were already newer than the inventory, as far as they are there."""
+    """The blocks that the inventory lists as newer than itself, if they are still there."""
     if now is None or not inventory.newer:
         return frozenset()
     return frozenset(inventory.newer) & {(device, address) for device, address, *_ in _all_keys(now)}
@@ -119,23 +119,23 @@ def _devices(layout: AllocatorMap) -> set[int]:
 
 
 NAMED_WELL = 0.99
-"""A look that has named this share of the memory needs no other."""
+"""After a look that has named this share of the memory, no further look is needed for names."""
 
 
 def is_well_named(layouts: Iterable[DeviceLayout]) -> bool:
-    """Whether a look has named nearly all memory, on every device that it has a map of: these are its layouts."""
+    """Whether a look with these layouts has named nearly all memory on every device."""
     return all(_found_bytes(layout) >= NAMED_WELL * layout.statistics.allocated_bytes for layout in layouts)
 
 
 def _found_bytes(layout: DeviceLayout) -> int:
-    """What is named better than "unnamed Tensor"."""
+    """The bytes with a better name than "unnamed Tensor"."""
     device = layout.statistics.device
     loose = [storage.size_bytes for storage in layout.storages if storage.device == device and is_unnamed(storage)]
     return named_bytes(layout) - sum(loose)
 
 
 def look_gain(before: TargetMoment, after: TargetMoment) -> str:
-    """A sentence about the look of `after`, which was asked for at `before`; "" if it has not come yet."""
+    """What the look that the user asked for at `before` has named, in a sentence; "" if it has not come by `after`."""
     if after.look_time <= before.look_time or after.look is None or after.look.inventory is None:
         return ""
     layouts = [device.layout for device in after.devices if device.layout]
@@ -152,5 +152,5 @@ def look_gain(before: TargetMoment, after: TargetMoment) -> str:
 
 
 def named_bytes(layout: DeviceLayout) -> int:
-    """How much of a look's live memory has an owner."""
+    """How many bytes of a look's live memory have a known owner."""
     return sum(size for category, size in layout.by_category.items() if category not in NAMELESS)

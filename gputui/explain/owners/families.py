@@ -1,4 +1,4 @@
-"""Tensors of one category whose names differ only in numbers, counted together."""
+"""Counts tensors of one category together if their names differ only in numbers or keys."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Member = tuple[Owner, int]
 
 
 def families(members: Iterable[Member]) -> list[tuple[str, list[Member]]]:
-    """The families with their names, the largest first; one that has a single member has that member's own name."""
+    """The families with their names, the largest first; a family of a single member has that member's name."""
     by_category: dict[Category, list[Member]] = {}
     for owner, size_bytes in members:
         by_category.setdefault(owner.category, []).append((owner, size_bytes))
@@ -28,12 +28,12 @@ def families(members: Iterable[Member]) -> list[tuple[str, list[Member]]]:
 
 
 def bytes_of(members: Iterable[Member]) -> int:
-    """Their sizes together."""
+    """The bytes of all members."""
     return sum(size_bytes for _, size_bytes in members)
 
 
 def description(owners: Sequence[Owner]) -> str:
-    """How many tensors of which kind: 12 x (1024, 4096) float32 parameter."""
+    """How many tensors of which kind: "12 x (1024, 4096) float32 parameter"; all have the category of the first."""
     category = owners[0].category
     noun = "tensor" if category is Category.OTHER else category.words
     kinds = {(owner.shape, owner.dtype) for owner in owners}
@@ -46,14 +46,14 @@ def description(owners: Sequence[Owner]) -> str:
 
 
 def _families(category: Category, names: set[str]) -> dict[str, str]:
-    """The family of each name; lines of code that differ in their number are different lines."""
+    """The family of each name; the name itself for unattributed blocks, which are named after a line of code."""
     if category is Category.UNATTRIBUTED:
         return {name: name for name in names}
     return patterns(names, folds_attributes=category is Category.OTHER)
 
 
 def _name(owner: Owner) -> str:
-    """The owner's name, with its module where the name does not say it."""
+    """The owner's name, after its module where the name does not begin with that."""
     if owner.category in NAMELESS:
         return owner.name or name_of(owner)
     is_within = not owner.module or owner.name.startswith(owner.module)

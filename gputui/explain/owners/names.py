@@ -1,4 +1,4 @@
-"""Many names in few words: members of one list, or of one stack of layers, are named together."""
+"""Puts many names into few words: members of one list, or of one stack of layers, share a name."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _LAYER = re.compile(r"\.\d+(?=\.|\]|$)")
 _KEY = re.compile(r"\[(?:'[^']*'|\"[^\"]*\"|\*)\]")
 _ATTRIBUTE = re.compile(r"(?<=\.)[^\W\d]\w*$")
 ALIKE = 3
-"""So many keys of one dictionary, or attributes of one object, are named together."""
+"""From this many on, the keys of one dictionary, or the attributes of one object, share a name."""
 _STEPS = re.compile(r"\['(\w+)'\]|\[[^\]]*\]|([^\W\d]\w*)")
-"""A key that is a word, or a word; of other keys nothing."""
+"""Matches the steps of a path: group 1 is a key that is a word, group 2 a name; other keys have neither."""
 
 UNKNOWN = "blocks without a known owner"
 NEWER = "blocks newer than the last look"
 
 
 def name_of(owner: Owner) -> str:
-    """The family of a block's owner; without a name, its category in words."""
+    """The family of a block's owner, or its category in words if it has no name."""
     if owner.category is Category.NEWER:
         return NEWER
     if owner.category is Category.UNATTRIBUTED and not owner.name:
@@ -37,14 +37,14 @@ def name_of(owner: Owner) -> str:
 
 
 def family(name: str) -> str:
-    """`losses[3] (train.py:23 in step)` and `losses[4] (...)` are `losses[*]`; `model.0.bias` is `model.*.bias`."""
+    """The name with `*` for numbers: `losses[*]` for `losses[3] (train.py:23)`, `model.*.bias` for `model.0.bias`."""
     return _LAYER.sub(".*", _INDEX.sub("[*]", name.path if isinstance(name, OwnerName) else name))
 
 
 def patterns(names: Iterable[str], *, folds_attributes: bool = False) -> dict[str, str]:
-    """The family of each name, with one `[*]` for keys of one dictionary, and one `*` for attributes of one object.
+    """The family of each name, with `[*]` for `ALIKE` keys of one dictionary and `*` for attributes of one object.
 
-    `checkpoint['model']['0.weight']` and two others are `checkpoint['model'][*]`. The last keys are folded first.
+    `checkpoint['model']['0.weight']` and two others become `checkpoint['model'][*]`. The last keys are folded first.
     """
     found = {name: family(name) for name in names}
     deepest = max((len(_KEY.findall(name)) for name in found.values()), default=0)
@@ -68,9 +68,9 @@ def _without_attribute(name: str) -> str:
 
 
 def singular(name: str) -> str:
-    """What a program may call one element of `self.val_losses`: `val_loss`; `tensor` where the name has no plural.
+    """What a program may call one element of this variable: `val_loss` for `self.val_losses`.
 
-    Of `history['val']['preds']` it is `pred`.
+    It is `pred` for `history['val']['preds']`, and `tensor` for a name without a plural.
     """
     for key, word in reversed(_STEPS.findall(name)):
         step: str = key or word
@@ -94,7 +94,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def exceptions_words(names: Iterable[OwnerName]) -> str:
-    """Which exceptions keep these: "the exception of cell 12", "12 exceptions in errors"; or ""."""
+    """Which exceptions keep these locals: "the exception of cell 12", "12 exceptions in errors"; or ""."""
     holders = {name.exception: name for name in names}
     if len(holders) == 1:
         (exception,) = holders

@@ -1,4 +1,4 @@
-"""The owner of each live block: the inventory's storages joined to the allocator's blocks by address."""
+"""The owner of each live block, from joining the inventory's storages to the allocator's blocks by address."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ NEWER = Owner(Category.NEWER, NOBODY)
 GroupKey = tuple[Category, str, tuple[int, ...], str, str]
 
 WORKSPACES_PER_STREAM = 2
-"""PyTorch keeps one for each thread (the program's and autograd's) and stream; a third block is something else."""
+"""PyTorch keeps one for each thread (the program's, autograd's) and stream: a third block is something else."""
 
 
 def owners_of(layout: AllocatorMap, inventory: Inventory | None, device: int) -> dict[int, Owner]:
-    """The owner of every live block of a device, by the block's address; `UNATTRIBUTED` or `NEWER` if none is known.
+    """The owner of every live block of a device, by the block's address; `NEWER` or unattributed if none is known.
 
-    The largest of several storages in one block (tensors placed in another's memory) names it. A block without a known
-    owner is unattributed, and named after the line that allocated it, if the program recorded that.
+    Where several storages lie in one block (tensors placed in the memory of another), the largest gives the owner. An
+    unattributed block is named after the line that allocated it, if the program recorded its memory history.
     """
     blocks = list(live_blocks(layout, device))
     largest: dict[int, Storage] = {}
@@ -43,7 +43,7 @@ def owners_of(layout: AllocatorMap, inventory: Inventory | None, device: int) ->
 
 
 def owner_of(storage: Storage) -> Owner:
-    """A storage as the owner of the block it lies in."""
+    """The owner of the block in which this storage lies."""
     return Owner(
         storage.category,
         storage.owner,
@@ -59,7 +59,7 @@ def owner_of(storage: Storage) -> Owner:
 
 
 def _by_site(site: CallSite | None) -> Owner:
-    """The owner of a block of which only the line that allocated it is known: `models/gpt.py:31 (forward)`."""
+    """The owner of an unattributed block: the line that allocated it, `models/gpt.py:31 (forward)`, if known."""
     if site is None:
         return UNATTRIBUTED
     line = f"{'/'.join(site.file.split('/')[-2:])}:{site.line}"
@@ -67,30 +67,30 @@ def _by_site(site: CallSite | None) -> Owner:
 
 
 def keeper_address(layout: DeviceLayout, owner: Owner) -> int | None:
-    """The block of the tensor whose graph keeps an owner's storage; None if it is not on this device."""
+    """The address of the block whose tensor's autograd graph keeps this owner's storage; None if not on this device."""
     variable = owner.kept_by.path
     named = (address for address, other in layout.owners.items() if other.name.path == variable)
     return next(named, None)
 
 
 def foreign_bytes(layout: AllocatorMap, inventory: Inventory | None, device: int) -> int:
-    """Bytes of a device's storages outside every live block: memory of another process or library."""
+    """Bytes of a device's storages that lie in no live block: memory that another process or library allocated."""
     blocks = list(live_blocks(layout, device))
     return sum(storage.size_bytes for storage, block in placed(blocks, inventory, device) if block is None)
 
 
 def block_bytes(layout: AllocatorMap, owners: Mapping[int, Owner], device: int) -> Iterator[tuple[Owner, int]]:
-    """The owner and the size of every live block of a device, rounding included: adds up to the allocated bytes."""
+    """The owner and the size of every live block of a device; the sizes add up to the allocated bytes."""
     return ((owners.get(block.address, UNATTRIBUTED), block.size_bytes) for _, block in live_blocks(layout, device))
 
 
 def storage_bytes(inventory: Inventory, device: int) -> Iterator[tuple[Owner, int]]:
-    """The same for storages, where the allocator has no map; the sizes are the storages' own."""
+    """The owner and the size of every storage on a device, for allocators without a map."""
     return ((owner_of(storage), storage.size_bytes) for storage in inventory.storages if storage.device == device)
 
 
 def bytes_by_category(members: Iterable[tuple[Owner, int]]) -> dict[Category, int]:
-    """Bytes by category, every category included."""
+    """Bytes by category, with 0 for categories that no owner has."""
     sums = dict.fromkeys(Category, 0)
     for owner, size_bytes in members:
         sums[owner.category] += size_bytes
@@ -109,9 +109,9 @@ def bytes_by_module(members: Iterable[tuple[Owner, int]]) -> dict[str, dict[Cate
 
 
 def grouped(members: Iterable[tuple[Owner, int]]) -> tuple[TensorGroup, ...]:
-    """Owners with their bytes, grouped by what looks alike (category, type, shape, element type), largest first.
+    """Groups of owners with the same category, type, shape and element type, those with most bytes first.
 
-    Blocks without a known owner are alike if the same line allocated them.
+    Unattributed blocks are in one group if the same line allocated them.
     """
     alike: dict[GroupKey, list[tuple[int, OwnerName]]] = defaultdict(list)
     hidden: Counter[GroupKey] = Counter()
@@ -132,7 +132,7 @@ def grouped(members: Iterable[tuple[Owner, int]]) -> tuple[TensorGroup, ...]:
 
 
 def live_blocks(layout: AllocatorMap, device: int) -> Iterable[tuple[int, Block]]:
-    """(stream, block) of a device's live blocks by ascending address."""
+    """(stream, block) of each live block of a device, by ascending address."""
     segments = sorted((s for s in layout.segments if s.device == device), key=lambda segment: segment.address)
     return (
         (segment.stream, block)
@@ -145,7 +145,7 @@ def live_blocks(layout: AllocatorMap, device: int) -> Iterable[tuple[int, Block]
 def placed(
     blocks: list[tuple[int, Block]], inventory: Inventory | None, device: int
 ) -> Iterable[tuple[Storage, Block | None]]:
-    """Each storage of a device with the live block it lies in."""
+    """Each storage of a device with the live block in which it begins, None if it begins in none."""
     addresses = [block.address for _, block in blocks]
     for storage in inventory.storages if inventory else ():
         if storage.device != device:
@@ -156,7 +156,7 @@ def placed(
 
 
 def _known_by_size(nameless: list[tuple[int, Block]], known: Iterable[KnownSize], device: int) -> dict[int, Owner]:
-    """Owners of blocks whose requested size is known; of workspaces only the lowest (oldest) of each stream."""
+    """Owners of nameless blocks by their requested size; of workspaces only the lowest (oldest) of each stream."""
     sizes = {
         size.size_bytes: Owner(size.category, OwnerName(size.owner, kind=OwnerKind.WORDS), keeper=size.keeper)
         for size in known

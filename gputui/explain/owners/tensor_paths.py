@@ -1,4 +1,4 @@
-"""From the owner of a tensor to its module and its place in a tree."""
+"""From a tensor's owner to its module, and to its place in the tree of tensors."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from gputui.model.attached.owners import OwnerKind, OwnerName
 from gputui.model.attached.tensors import OF_MODELS, Category
 
 Path = tuple[str, ...]
-"""From the outside in: ("model", "layers", "0", "weight")."""
+"""A place in the tree, from the outside in: ("model", "layers", "0", "weight")."""
 
 DEEPEST = 24
-"""Deeper levels stay in one piece: a program can make names of any depth."""
+"""Deeper levels are one piece together: a program can make names of any depth."""
 
 _PATHS = (OwnerKind.VARIABLE, OwnerKind.PARAM_GROUP, OwnerKind.COPY)
-"""What is written as a path in Python; the rest is words."""
+"""The kinds of names that are paths in Python; all other names are words."""
 _PIECE = re.compile(r"\[(?P<index>-?\d+|'[^']*'|\"[^\"]*\")\]|\[(?P<owner>[^\[\]]+)\]|[^.\[ ]+(?: .*)?|\[.*")
 _DIGITS = re.compile(r"(\d+)")
 _MEMBER = re.compile(r"(?P<module>.+)\.[^.\[\]' ]+")
 
 
 class Words(str):
-    """A piece that is no step of a path in Python.
+    """A piece of a place that is no step of a path in Python.
 
-    `key` identifies it in the next look: where it names lines, the program has reached others by then.
+    `key` identifies the piece in the next look, when a text with line numbers may name other lines.
     """
 
     __slots__ = ("key",)
@@ -42,7 +42,7 @@ class Words(str):
 def path_of(name: OwnerName) -> Path:
     """The place of a tensor with this name; () for an empty name.
 
-    Local variables are below their function ("train.py:23 in step"), optimizer states below the parameter in brackets,
+    Local variables stand below their function ("train.py:23 in step"), optimizer states below optimizer and parameter,
     and what only the autograd graph holds below the operation that saved it.
     """
     if name.kind is OwnerKind.ARGUMENT:
@@ -62,9 +62,9 @@ def path_of(name: OwnerName) -> Path:
 
 
 def place_of(owner: Owner) -> Path:
-    """The place of a tensor; an activation whose module is known stands below it, under the operation that saved it.
+    """The place of a tensor. An activation stands below its module, if that is known, and the operation that saved it.
 
-    A block of which only the line that allocated it is known stands below that line.
+    A block of which only the allocating line is known stands below that line.
     """
     if owner.category is Category.UNATTRIBUTED:
         return (Words(owner.name),) if owner.name else ()
@@ -81,7 +81,7 @@ def place_of(owner: Owner) -> Path:
 def module_of(owner: Owner) -> str:
     """The path of the module that a tensor belongs to, "" where none is known.
 
-    Where the probe does not say, it follows from the name: "model.fc" for the parameter "model.fc.weight", its gradient
+    If the probe does not say which, the name does: "model.fc" for the parameter "model.fc.weight", its gradient
     "model.fc.weight.grad" and its state "optimizer.state[model.fc.weight].exp_avg".
     """
     if owner.module or owner.category not in OF_MODELS:
@@ -96,12 +96,12 @@ def module_of(owner: Owner) -> str:
 
 
 def key_of(piece: str) -> str:
-    """What identifies a piece in the next look."""
+    """The text that identifies a piece in the next look."""
     return piece.key if isinstance(piece, Words) else piece
 
 
 def joined(first: str, second: str) -> str:
-    """Two neighbouring pieces as Python writes them."""
+    """Two neighbouring pieces, joined as in Python."""
     return first + second if second.startswith("[") else f"{first}.{second}"
 
 
@@ -113,7 +113,7 @@ def in_order(piece: str) -> tuple[tuple[int, int, str], ...]:
 
 
 def pieces(name: str) -> Path:
-    """A path in Python, step by step."""
+    """The steps of a path in Python."""
     if "[" not in name and " " not in name:
         return _shortened([piece for piece in name.split(".") if piece])
     found: list[str] = []

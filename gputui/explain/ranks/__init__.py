@@ -1,1 +1,1 @@
-"""The ranks of a job compared: which holds more or less memory, which keeps others waiting, what NCCL says."""
+"""Compares the ranks of a job. `memory`: which has more or less; `behind`, `collectives`, `lines`: which is behind."""

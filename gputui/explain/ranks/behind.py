@@ -1,6 +1,6 @@
-"""Which of the attached ranks keeps others waiting: in a process group where nothing moves, it has launched the fewest.
+"""Which attached rank keeps others waiting: the one with the fewest collectives, in a process group that stands still.
 
-A rank that waits has launched its collective already, and one that has not come to it yet has launched one less.
+A rank that waits has launched its collective already; the rank that it waits for has launched at least one less.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from gputui.model.attached.moment import TargetMoment
 from gputui.model.collectives import Launched
 
 STANDS_S = 10.0
-"""A group in which no rank has launched anything for so long stands still."""
+"""A group stands still if no attached rank has launched a collective in it for this long."""
 NAMED_AT_MOST = 4
-"""So many ranks have a sentence of their own."""
+"""How many ranks get a sentence of their own."""
 
 
 class Behind(NamedTuple):
@@ -26,12 +26,12 @@ class Behind(NamedTuple):
     group: Launched
     waiting: tuple[TargetMoment, ...]
     reached: int
-    """How many collectives the furthest of those have launched."""
+    """How many collectives the rank that is furthest has launched."""
     waiting_s: float
 
     @property
     def sentence(self) -> str:
-        """Who waits for whom, for how long, by which numbers, and what the rank does meanwhile."""
+        """How many ranks wait for this one, for how long, the counts, and what it does meanwhile."""
         ranks = counted(len(self.waiting), "rank")
         others = "the other" if len(self.waiting) == 1 else "the others"
         return (
@@ -42,7 +42,7 @@ class Behind(NamedTuple):
 
 
 def ranks_behind(moments: Iterable[TargetMoment]) -> tuple[Behind, ...]:
-    """The ranks that others wait for, those for which most wait first; of ranks that wait in a circle, all."""
+    """The ranks that others wait for and that wait for nobody, the most awaited first; if all wait, all of them."""
     groups: dict[object, list[tuple[TargetMoment, Launched]]] = {}
     for moment in moments:
         for group in moment.groups:
@@ -55,7 +55,7 @@ def ranks_behind(moments: Iterable[TargetMoment]) -> tuple[Behind, ...]:
 
 
 def sentences(moments: Sequence[TargetMoment]) -> list[str]:
-    """What is to be said of the ranks that others wait for, [] where none is."""
+    """The sentences about ranks that others wait for; [] if there is none."""
     found = ranks_behind(moments)
     if not found:
         return []
@@ -67,7 +67,7 @@ def sentences(moments: Sequence[TargetMoment]) -> list[str]:
 
 
 def _behind_in(members: list[tuple[TargetMoment, Launched]]) -> list[Behind]:
-    """The members of one group that are behind, where it stands still."""
+    """The members of one group that are behind; [] if the group moves or all are equally far."""
     if len({group.rank for _, group in members}) < len(members):
         return []  # two jobs that cannot be told apart
     now = max(moment.time for moment, _ in members)

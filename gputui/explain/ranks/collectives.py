@@ -1,7 +1,7 @@
-"""Which rank is behind: two answers of NCCL compared, communicator by communicator, and then over all of them.
+"""Which rank is behind: compares two answers of NCCL, communicator by communicator, and then over all of them.
 
-The rank that has launched the fewest collectives, in a communicator where nothing moves, keeps the others waiting. It
-may itself wait in another communicator: whoever keeps ranks waiting and waits for nobody comes first.
+In a communicator where nothing moves, the rank that has launched the fewest collectives keeps the others waiting. It
+may itself wait in another communicator, so a rank that keeps others waiting and waits for nobody comes first.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ NEVER_TRIED = (
 
 
 class State(Enum):
-    """What two answers say of a communicator, the worst first; the value is a word for it."""
+    """What two answers say about a communicator, the worst first; the value is the state in words."""
 
     FAILED = "failed"
     MISSING = "ranks missing"
     BEHIND = "ranks behind"
     MIXED = "different collectives"
     UNEVEN = "uneven"
-    """After one answer alone: a communicator that moves is uneven at times."""
+    """Ranks have launched different numbers, by one answer alone: ranks that move are uneven at times."""
     INITIALISING = "being made"
     ENDING = "being ended"
     STANDING = "stands still"
@@ -50,7 +50,7 @@ WORST_FIRST = tuple(State)
 class Compared(NamedTuple):
     """A communicator in the newest answer, its state, and the ranks that are behind in it.
 
-    `fewest` and `most` are the collectives that its ranks have launched.
+    `fewest` and `most` are the least and the most collectives that one of its ranks has launched.
     """
 
     communicator: Communicator
@@ -61,7 +61,7 @@ class Compared(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Its ranks, its state, and what they have launched."""
+        """How many ranks it has, its state, and how many collectives they have launched."""
         span = f"{self.fewest:,}" if self.fewest == self.most else f"{self.fewest:,} to {self.most:,}"
         missing = f", {len(self.communicator.missing)} missing" if self.communicator.missing else ""
         name = self.communicator.key.partition(" ")[0]
@@ -77,11 +77,11 @@ class Trouble(Enum):
     BEHIND = "behind"
     WAITS_TOO = "behind, and waits for others itself"
     ELSEWHERE = "elsewhere"
-    """At another line than most: what can be read where NCCL is not asked."""
+    """Its main thread is at another line than those of most ranks; used where NCCL does not answer."""
 
 
 class Suspect(NamedTuple):
-    """A process that stands out, its rank in the communicator that tells of it, and a sentence why."""
+    """A process that stands out, its rank in the communicator that shows it, and a sentence why."""
 
     place: ProcessPlace
     rank: int
@@ -92,7 +92,7 @@ class Suspect(NamedTuple):
     """How many ranks wait for it."""
 
     def title(self, pid: int | None) -> str:
-        """What is wrong with it, and where it runs: `pid` is its PID on this machine."""
+        """What is wrong with the process, and where it runs; `pid` is its PID on this machine, None on another."""
         inside = "" if pid == self.place.pid else f" ({self.place.pid} in its container)"
         where = self.place.words if pid is None else f"PID {pid}{inside} here"
         there = " there" if pid is None else ""
@@ -101,12 +101,12 @@ class Suspect(NamedTuple):
 
     @property
     def key(self) -> tuple[ProcessPlace, int]:
-        """Tells it from others: a process stands out once, and each rank whose process NCCL cannot name."""
+        """Equal for one process in several communicators. A process that NCCL cannot name counts by its rank."""
         return self.place, self.rank if self.place.pid < 0 else -1
 
 
 class Findings(NamedTuple):
-    """What is to be said of a job: in one sentence, of its processes, of its communicators."""
+    """What is said of a job: one sentence, the processes that stand out, and its communicators."""
 
     headline: str
     suspects: tuple[Suspect, ...]
@@ -114,7 +114,7 @@ class Findings(NamedTuple):
 
 
 def findings_of(inquiry: Inquiry) -> Findings:
-    """What the answers so far say; of the first alone, not what moves."""
+    """What the answers so far say; which ranks are behind only with the second one, which shows what moves."""
     newest = inquiry.second or inquiry.first
     if newest is None:
         return _findings_of_lines(inquiry) if inquiry.is_over and inquiry.lines else Findings("", (), ())
@@ -131,7 +131,7 @@ def _findings_of_lines(inquiry: Inquiry) -> Findings:
     headline, ranks = elsewhere(inquiry.lines)
     suspects = []
     for each in ranks:
-        sentence = "" if inquiry.doing.get(each.pid) else f"It is at {each.line}."  # which says it, too
+        sentence = "" if inquiry.doing.get(each.pid) else f"It is at {each.line}."  # `doing` has the line
         suspects.append(Suspect(ProcessPlace("", each.pid), each.rank, -1, Trouble.ELSEWHERE, sentence))
     return Findings(headline, tuple(suspects), ())
 
@@ -143,7 +143,7 @@ def _compared(now: Communicator, before: Communicator | None) -> Compared:
         State.FAILED: any(_has_failed(rank) for rank in now.ranks),
         State.MISSING: any(rank.is_dead or rank.is_unresponsive for rank in now.missing),
         State.INITIALISING: now.is_initialising,
-        # a rank that has ended it already is no longer in it
+        # a rank that has already ended the communicator is missing from it
         State.ENDING: bool(now.missing) or any(rank.is_ending for rank in now.ranks),
         State.UNEVEN: before is None and is_uneven,
         State.UNKNOWN: before is None,
@@ -166,7 +166,7 @@ def _counts(communicator: Communicator) -> dict[int, tuple[tuple[str, int], ...]
 
 
 def _suspects(compared: list[Compared]) -> tuple[Suspect, ...]:
-    """Each process once, the worst first."""
+    """The processes that stand out, each once with its worst trouble, the worst process first."""
     found: dict[tuple[ProcessPlace, int], Suspect] = {}
     waiting = _waiting(compared)
     for each in compared:
@@ -182,7 +182,7 @@ def _badness(suspect: Suspect) -> tuple[int, int]:
 
 
 def _waiting(compared: list[Compared]) -> Mapping[ProcessPlace, int]:
-    """The processes that wait in a communicator because others are behind there, and in how many."""
+    """The processes that wait for ranks that are behind, with the number of communicators in which they wait."""
     return Counter(
         rank.place
         for each in compared
@@ -217,7 +217,7 @@ def _suspects_in(each: Compared, waiting: Mapping[ProcessPlace, int]) -> list[Su
 
 
 def _difference(rank: CommunicatorRank, reached: Mapping[str, int], ahead: int) -> str:
-    """ "It has launched 81,204 AllReduce, 7 others 81,205." Of the kind in which it lacks most."""
+    """ "It has launched 81,204 AllReduce, 7 others up to 81,205.", of the kind of which this rank lacks most."""
     own = dict(rank.counts)
     name = max(reached, key=lambda kind: reached[kind] - own.get(kind, 0))
     others = "the other rank" if ahead == 1 else f"{ahead} others"
@@ -232,7 +232,7 @@ _ERRORS = {
     5: "NCCL was used wrongly",
     6: "the other end of a connection failed or is gone",
 }
-"""ncclResult_t."""
+"""Words for the values of ncclResult_t."""
 
 
 def _error_words(rank: CommunicatorRank) -> str:
@@ -271,7 +271,7 @@ _OF_STATE = {
         "for data sent from rank to rank, which NCCL does not count, or they do something else."
     ),
 }
-"""What two answers say where no rank stands out, by the first of these states that a communicator has."""
+"""The headline where no rank stands out: that of the first of these states that any communicator has."""
 
 
 _WORDS = {

@@ -1,4 +1,4 @@
-"""Which rank is elsewhere: most ranks of a job stand at one line, in a collective that the others have not come to."""
+"""Which rank is elsewhere: most ranks of a job stand at one line, in a collective that others have yet to reach."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SEVERAL = "{} of {} ranks here are not where the others are, at {}."
 
 
 def elsewhere(lines: Sequence[RankLine]) -> tuple[str, tuple[RankLine, ...]]:
-    """A sentence, and the ranks that are not where most of them stand; all where they are at different lines."""
+    """A sentence, and the ranks that are not at the line of most; all readable ranks if no line has most of them."""
     known = [each for each in lines if each.line]
     standing = Counter(each.line for each in known if not each.has_moved)
     if not standing:

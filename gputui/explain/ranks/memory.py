@@ -1,4 +1,4 @@
-"""The ranks of a job compared: which uses more or less memory than the others, and what an odd one holds."""
+"""Compares the memory of a job's ranks: which rank has more or less than the others, and in what it has more."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from gputui.model.reading import Absent, Reading
 from gputui.units import format_bytes
 
 FEWEST = 3
-"""Fewer ranks are not compared: nothing says which of two is the odd one."""
+"""Fewer ranks are not compared: nothing tells which of two is the odd one."""
 
 ODD_SHARE = 0.1
-"""A figure is odd if it differs from the median by this share of the median, and by `ODD_BYTES` at least."""
+"""A figure is odd if it differs from the median by more than this share of the median and more than `ODD_BYTES`."""
 
 ODD_BYTES = 64 * 1024**2
 
@@ -30,7 +30,7 @@ WORDS = {"reserved": "reserved", "allocated": "allocated", "peak": "allocated at
 
 @dataclass(frozen=True, slots=True)
 class Oddity:
-    """A figure of one rank, in bytes, and the median of all."""
+    """A figure of one rank that is odd, and the median of all ranks."""
 
     name: str
     bytes: int
@@ -39,7 +39,7 @@ class Oddity:
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """One process on one of its devices, and which of its figures differ from the other ranks'."""
+    """One process on one of its devices, and the figures in which it is odd."""
 
     moment: TargetMoment
     device: DeviceMoment
@@ -78,13 +78,13 @@ def _oddities(device: DeviceMoment, medians: dict[str, int]) -> tuple[Oddity, ..
         and not isinstance(value, Absent)
         and abs(value - medians[name]) > max(ODD_BYTES, ODD_SHARE * medians[name])
     }
-    if "peak" not in oddities:  # ranks are read at different points of a step, when different tensors live
+    if "peak" not in oddities:  # ranks are read at different points of a step: other tensors live
         oddities.pop("allocated", None)
     return tuple(oddities.values())
 
 
 def sentence(rank: Rank, count: int) -> str:
-    """Which rank of `count` is odd, and by how much, the largest difference first."""
+    """A sentence on how an odd rank, one of `count`, differs from the median, the largest difference first."""
     number = rank.moment.greeting.rank
     subject = f"{'' if number is None else f'Rank {number}, '}PID {rank.moment.place} on device {rank.device.number}"
     largest = sorted(rank.oddities, key=lambda oddity: -abs(oddity.bytes - oddity.median_bytes))
@@ -101,11 +101,11 @@ def _difference(oddity: Oddity) -> str:
 DIFFERENCES_SHOWN = 3
 
 Holders = Mapping[tuple[int, int], Sequence[Holder]]
-"""The holders on each rank that was looked at, by PID and device."""
+"""The holders on each rank that was looked at, by PID and PyTorch's device index."""
 
 
 def surplus(rank: Rank, ranks: Sequence[Rank], holders: Holders) -> list[str]:
-    """Sentences on what a rank holds more than the median of the others, the largest difference first."""
+    """Sentences on what a rank holds more of than the median of the others, the largest difference first."""
     own = holders.get(_key(rank))
     others = [some for key, some in holders.items() if key != _key(rank)]
     if own is None or not others:
@@ -130,7 +130,7 @@ def _sentence(more: int, usual: int, holder: Holder, rank: Rank, ranks: Sequence
 
 
 def _modules(holder: Holder, rank: Rank, ranks: Sequence[Rank]) -> str:
-    """In which module of a model the difference is largest, "" outside models."""
+    """The end of a sentence: in which module the difference is largest; "" for holders that are no part of a model."""
     if holder.key[0] not in OF_MODELS or rank.device.layout is None:
         return ""
     own = _by_module(rank.device.layout)

@@ -1,1 +1,1 @@
-"""The list of tensors. `view`: what the user chose; `request` builds it; `tree` adds up the blocks."""
+"""The list of tensors. `view`: the user's choices; `request`: builds the tree that they ask for; `tree`: its nodes."""

@@ -1,4 +1,4 @@
-"""Builds a tree of tensors from one look and the user's choices; both are immutable, so any thread can do it."""
+"""Builds the tree of tensors from a look and the user's choices; both are immutable, so any thread may do it."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ OPEN_AT_FIRST: frozenset[Key] = frozenset((category.value,) for category in Cate
 
 @dataclass(frozen=True, eq=False)
 class TreeRequest:
-    """What a tree is built from: a look, how to group, sort and filter it, and which nodes are open.
+    """What a tree is built from: a look, how to group, sort and filter its blocks, and which nodes are open.
 
-    Without a filter the `opened` nodes are open; in a filtered tree all are open except those in `closed`.
+    `storages` are those in host memory. Without a filter, the nodes in `opened` are open; with one, all but `closed`.
     """
 
     layout: DeviceLayout | None = None
@@ -65,11 +65,11 @@ class TreeRequest:
     closed: frozenset[Key] = frozenset()
 
     def has_look_of(self, other: TreeRequest) -> bool:
-        """Whether both are about the same look."""
+        """Whether both requests are about the same look."""
         return self.layout is other.layout and self.storages == other.storages
 
     def has_nodes_of(self, other: TreeRequest) -> bool:
-        """Whether both lead to the same nodes, open or closed."""
+        """Whether both requests give the same nodes, apart from which of them are open."""
         return (
             self.has_look_of(other)
             and (self.grouping, self.order, self.is_reversed) == (other.grouping, other.order, other.is_reversed)
@@ -79,7 +79,7 @@ class TreeRequest:
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """The result of a request: the nodes, the keys of those with children (`branches`), and the visible rows."""
+    """The result of a request: the nodes, the keys of the nodes with children (`branches`), and the visible rows."""
 
     request: TreeRequest = TreeRequest()
     blocks: tuple[LiveBlock, ...] = ()
@@ -88,9 +88,9 @@ class Tree:
     branches: frozenset[Key] = frozenset()
     rows: tuple[Row, ...] = ()
     allocated_bytes: int = 0
-    """The sum of all live blocks of the device."""
+    """The bytes of all live blocks of the device, whatever the filter."""
     named_bytes: int = 0
-    """The sum of those that have an owner."""
+    """The bytes of the live blocks that have a known owner."""
 
     @property
     def shown(self) -> tuple[int, int]:
@@ -100,16 +100,16 @@ class Tree:
 
 
 BuildTree = Callable[[TreeRequest, Tree, Callable[[Tree], None]], None]
-"""Builds the tree of a request, reusing an earlier one, and hands it over, now or later."""
+"""Builds the tree of a request from an earlier tree and passes it to the function, at once or later."""
 
 
 def build_tree_now(request: TreeRequest, earlier: Tree, take: Callable[[Tree], None]) -> None:
-    """Build it in this thread."""
+    """Build the tree in this thread, at once."""
     take(build_tree(request, earlier))
 
 
 def build_tree(request: TreeRequest, earlier: Tree) -> Tree:
-    """The tree of a request; unchanged parts are taken from the `earlier` one."""
+    """The tree of a request; parts that have not changed are taken from the `earlier` tree."""
     if request.has_look_of(earlier.request):
         blocks, on_host = earlier.blocks, earlier.host_blocks
     else:

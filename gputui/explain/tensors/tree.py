@@ -1,6 +1,6 @@
-"""The live blocks as a tree: by category, module and tensor; or by shape, type and element type.
+"""The live blocks as a tree: by category, module and tensor; by shape and element type; or by line of the program.
 
-A tree holds every live block of a device once, also those without a known owner, so it adds up to what is allocated.
+A tree has every live block of a device once, also blocks without a known owner, so it adds up to the allocated bytes.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from gputui.model.attached.tensors import CATEGORIES, Category, Storage
 from gputui.units import format_bytes
 
 Key = tuple[str, ...]
-"""What identifies a node in the next tree too; it begins with the key of the node above."""
+"""Identifies a node in this tree and in the next; it begins with the key of the node above."""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveBlock:
     """A live block with its owner and its place in the tree.
 
-    `bytes` is the whole block, `requested_bytes` what the program asked for. A storage in host memory has no block:
-    both are then its own size.
+    `bytes` is the size of the block, `requested_bytes` what the program requested. For a storage in host memory, which
+    has no block, both are the size of the storage.
     """
 
     address: int
@@ -39,7 +39,7 @@ class LiveBlock:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A category, a module, a group or, with `block`, one live block; `bytes` and `count` include all below it."""
+    """A category, a module, a group or, with `block`, one live block; `bytes` and `count` include all blocks below."""
 
     key: Key
     title: str
@@ -60,14 +60,14 @@ class Row:
 
 
 Grouping = Callable[[Sequence[LiveBlock], Key], tuple[Node, ...]]
-"""From blocks to nodes; the key is that of the node above."""
+"""Makes nodes of blocks; the key is that of the node above them."""
 
 ORDERS: dict[str, Callable[[Node], int]] = {
     "bytes": lambda node: -node.bytes,
     "count": lambda node: -node.count,
     "name": lambda _: 0,
 }
-"""How siblings are sorted; equal ones stay in the order of their names."""
+"""How the nodes below one node are sorted; equal ones stay in the order of their names."""
 
 
 def live_blocks(layout: DeviceLayout) -> tuple[LiveBlock, ...]:
@@ -87,7 +87,7 @@ def live_blocks(layout: DeviceLayout) -> tuple[LiveBlock, ...]:
 
 
 def host_blocks(storages: Iterable[Storage]) -> tuple[LiveBlock, ...]:
-    """The same for storages in host memory."""
+    """Storages in host memory, as if each were a block."""
     return tuple(
         _live_block(
             storage.address,
@@ -110,9 +110,9 @@ def _live_block(
 
 
 def by_module(blocks: Sequence[LiveBlock], above: Key = ()) -> tuple[Node, ...]:
-    """Categories, below them modules by name, below them tensors. A module with one child shares a row with it.
+    """Categories, below them modules by name, below them tensors. A module shares a row with an only child.
 
-    Activations stand under the module whose forward pass made them, where the probe knows it.
+    Activations stand below the module whose forward pass made them, if the probe knows it.
     """
     members: dict[Category, list[LiveBlock]] = {category: [] for category in CATEGORIES}
     for block in blocks:
@@ -132,7 +132,7 @@ def _title(category: Category, members: Sequence[LiveBlock]) -> str:
 
 
 def by_shape(blocks: Sequence[LiveBlock], above: Key = ()) -> tuple[Node, ...]:
-    """Groups of blocks that look alike, below each its tensors by their full names."""
+    """Groups of blocks of one category, shape and type, below each its tensors by their full names."""
     alike: dict[tuple[Category, str], list[LiveBlock]] = {}
     for block in blocks:
         alike.setdefault((block.owner.category, description(block)), []).append(block)
@@ -145,7 +145,7 @@ def by_shape(blocks: Sequence[LiveBlock], above: Key = ()) -> tuple[Node, ...]:
 
 
 def by_line(blocks: Sequence[LiveBlock], above: Key = ()) -> tuple[Node, ...]:
-    """Groups of blocks that the same line of the program allocated, of whatever category, below each its tensors."""
+    """Groups of blocks that the same line of the program allocated, of any category, below each its tensors."""
     lines: dict[str, list[LiveBlock]] = {}
     for block in blocks:
         lines.setdefault(block.site.words if block.site else NO_LINE, []).append(block)
@@ -158,7 +158,7 @@ def by_line(blocks: Sequence[LiveBlock], above: Key = ()) -> tuple[Node, ...]:
 
 
 def _most(blocks: Iterable[LiveBlock]) -> Category:
-    """The category that most bytes belong to."""
+    """The category of most bytes."""
     sizes: Counter[Category] = Counter()
     for block in blocks:
         sizes[block.owner.category] += block.bytes
@@ -173,13 +173,13 @@ HOST: Key = ("host",)
 
 
 def host_node(blocks: Sequence[LiveBlock], grouping: str) -> Node:
-    """Host memory, as a group of its own: it does not count as allocated on the device."""
+    """The node of host memory, which stands beside the others: it is not allocated on the device."""
     group = by_shape if grouping == BY_LINE else GROUPINGS[grouping]  # no history records host memory
     return _node(HOST, "host memory", None, group(blocks, HOST))
 
 
 def description(block: LiveBlock) -> str:
-    """What a block holds, without its name: (512, 512, 3, 3) float32 Parameter; a small view with what it keeps."""
+    """What a block holds, without its name: "(512, 512) float32 Parameter", and behind a small view its storage."""
     owner = block.owner
     if not owner.dtype:
         return f"{owner.name} of {format_bytes(block.requested_bytes)}" if owner.name else block.path[0]
@@ -188,7 +188,7 @@ def description(block: LiveBlock) -> str:
 
 
 def hidden_bytes(node: Node) -> int:
-    """How much of a node's memory no tensor shows: small views keep large storages."""
+    """The bytes below a node that no tensor shows: small views keep large storages."""
     return node.block.owner.hidden_bytes if node.block else sum(map(hidden_bytes, node.children))
 
 
@@ -198,7 +198,7 @@ def full_name(block: LiveBlock) -> str:
 
 
 def sorted_by(nodes: Iterable[Node], order: str, *, is_reversed: bool = False) -> tuple[Node, ...]:
-    """The same nodes, sorted by one of `ORDERS` at every level; a new tree is sorted by name."""
+    """The same nodes, sorted by one of `ORDERS` at every level; they must come sorted by name."""
     ordered = sorted(nodes, key=ORDERS[order])
     return tuple(
         replace(node, children=sorted_by(node.children, order, is_reversed=is_reversed)) if node.children else node
@@ -228,7 +228,7 @@ def branch_keys(nodes: Iterable[Node]) -> set[Key]:
 
 
 def find(nodes: Iterable[Node], address: int) -> Node | None:
-    """The node of the block that an address lies in."""
+    """The node of the block in which an address lies; None if there is none."""
     for node in nodes:
         block = node.block
         if block is not None and block.address <= address < block.address + block.bytes:
@@ -240,7 +240,7 @@ def find(nodes: Iterable[Node], address: int) -> Node | None:
 
 
 def _below(blocks: Iterable[LiveBlock], depth: int, key: Key) -> tuple[Node, ...]:
-    """The nodes below one: leaves for blocks whose path ends here, branches for the others."""
+    """The nodes below the node with this key: leaves for blocks whose path ends here, branches for the others."""
     ending: dict[str, list[LiveBlock]] = {}
     continuing: dict[str, list[LiveBlock]] = {}
     for block in blocks:
@@ -254,7 +254,7 @@ def _below(blocks: Iterable[LiveBlock], depth: int, key: Key) -> tuple[Node, ...
 def _branch(blocks: Sequence[LiveBlock], depth: int, key: Key) -> Node:
     title = blocks[0].path[depth]
     children = _below(blocks, depth + 1, key)
-    if len(children) == 1 and not isinstance(title, Words):  # no part of a dotted name
+    if len(children) == 1 and not isinstance(title, Words):  # words cannot be joined to a path
         return replace(children[0], title=joined(title, children[0].title))
     return _node(key, title, blocks[0].owner.category, children)
 
@@ -271,7 +271,7 @@ def _node(key: Key, title: str, category: Category | None, children: tuple[Node,
 
 
 def _leaf(block: LiveBlock, title: str, key: Key) -> Node:
-    """Several tensors can have the same name, so the address is part of the key."""
+    """The node of one block. Its key ends with the address, since several tensors can have the same name."""
     return Node((*key, f"{block.address:#x}"), title, block.owner.category, block.bytes, 1, block=block)
 
 

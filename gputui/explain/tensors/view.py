@@ -13,10 +13,10 @@ from gputui.model.attached.tensors import Storage
 
 
 class TensorView:
-    """The user's choices, kept while screens come and go; `tree` is the newest that was built from them.
+    """The user's choices, kept while screens come and go; `tree` is the newest tree that was built from them.
 
-    A filtered tree starts with all nodes open, and what is closed in it is forgotten with the filter. `build` builds
-    trees, perhaps later: until then the previous one stays.
+    A filtered tree starts with all nodes open; which of them the user closes is forgotten with the filter. `build` may
+    build a tree later, in another thread: until then, the previous tree stays.
     """
 
     def __init__(self, build: BuildTree = build_tree_now) -> None:
@@ -25,13 +25,13 @@ class TensorView:
         self.tree = Tree(self._request)
 
     def look_at(self, layout: DeviceLayout | None, storages: tuple[Storage, ...]) -> None:
-        """Show a device's newest look and the storages in host memory; the tree is built once for each look."""
+        """Show a device's newest look and the storages in host memory; does nothing if they are shown already."""
         if layout is not self._request.layout or storages != self._request.storages:
             self._ask_for(replace(self._request, layout=layout, storages=storages))
 
     @property
     def filter_text(self) -> str:
-        """The filter that was typed last."""
+        """The filter as the user typed it."""
         return self._request.filter_text
 
     @property
@@ -40,7 +40,7 @@ class TensorView:
         return self.tree.request is self._request
 
     def next_grouping(self) -> None:
-        """Switch between modules, what looks alike and, with memory history, the lines that allocated."""
+        """Group by the next of: module, shape and, with memory history, the line that allocated."""
         has_lines = any(block.site for block in self.tree.blocks)
         choices = [name for name in GROUPINGS if has_lines or name != BY_LINE]
         self._ask_for(replace(self._request, grouping=_next(choices, self._request.grouping)))
@@ -54,7 +54,7 @@ class TensorView:
         self._ask_for(replace(self._request, is_reversed=not self._request.is_reversed))
 
     def filter(self, text: str) -> None:
-        """Show only what matches; a wrong expression raises UsageError and changes nothing."""
+        """Show only the tensors that a filter lets through; raises UsageError and changes nothing if it is wrong."""
         parse_filter(text, TENSOR_FIELDS)
         self._ask_for(replace(self._request, filter_text=text.strip(), closed=frozenset()))
 
@@ -68,7 +68,7 @@ class TensorView:
             self._ask_for(self._request)
 
     def open_all(self) -> None:
-        """Open every node; if all are open already, back to how it was at first."""
+        """Open every node; if all are open already, only those that are open at first."""
         branches = self.tree.branches
         request = self._request
         is_all_open = not request.closed if request.filter_text else branches <= request.opened
@@ -76,9 +76,9 @@ class TensorView:
         self._ask_for(replace(request, opened=opened, closed=frozenset()))
 
     def show(self, address: int) -> Key | None:
-        """Open the nodes above the block at an address, and drop a filter that hides it.
+        """Open the nodes above the block at an address, and drop a filter that hides the block.
 
-        Returns the key of its row; None if it has none, or none yet.
+        Returns the key of the block's row; None if there is no such block, or its tree is not built yet.
         """
         node = find(self.tree.nodes, address)
         if node is None:
@@ -98,7 +98,7 @@ class TensorView:
         self._build(request, self.tree, self._take)
 
     def _take(self, tree: Tree) -> None:
-        """Show a tree that was built; if the request has changed meanwhile, the next one is under way."""
+        """Show a tree that was built; if the request has changed meanwhile, its tree will come later."""
         self.tree = tree
 
     def _toggled_rows(self, key: Key) -> tuple[Row, ...]:
@@ -116,7 +116,7 @@ class TensorView:
 
 
 def _with_open(request: TreeRequest, keys: Iterable[Key], *, is_open: bool) -> TreeRequest:
-    """The same request with these nodes open or closed."""
+    """The request with these nodes open or closed."""
     changed = frozenset(keys)
     if request.filter_text:
         return replace(request, closed=request.closed - changed if is_open else request.closed | changed)

@@ -1,4 +1,4 @@
-"""The cache: what `empty_cache()` would return, and calls to it that come too often."""
+"""PyTorch's cache: what `empty_cache()` would return, and programs that call it too often."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _rest(parts: Composition) -> str:
 
 
 def churn(situation: Situation) -> Finding | None:
-    """The cache goes back to the driver and is allocated again all the time, although no allocation failed."""
+    """The cache is returned to the driver and allocated again all the time, although no allocation failed."""
     window = situation.window
     span_s = window[-1].time - window[0].time
     if len(window) < WINDOW_POINTS or _is_retrying(window) or _collects(situation.device.layout):
@@ -121,7 +121,7 @@ def churn(situation: Situation) -> Finding | None:
 
 
 def _longest_lull_s(window: tuple[Counted, ...]) -> float:
-    """The longest time in which reading after reading showed no free; that of slow steps is short, too."""
+    """The longest time in which reading after reading showed no freed segment; short even if steps take seconds."""
     pairs = groupby(
         pairwise(window), lambda pair: pair[0].statistics.num_device_free == pair[1].statistics.num_device_free
     )
@@ -134,7 +134,7 @@ def _is_retrying(window: tuple[Counted, ...]) -> bool:
 
 
 def _collects(layout: DeviceLayout | None) -> bool:
-    """Whether the allocator releases memory by itself: garbage_collection_threshold is set."""
+    """Whether the allocator itself returns cached memory, as garbage_collection_threshold is set."""
     settings = layout.settings if layout else None
     value = dict(settings.values).get("garbage_collection_threshold", "") if settings else ""
     return value.strip("0.") != ""

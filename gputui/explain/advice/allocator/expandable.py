@@ -1,4 +1,4 @@
-"""The advice to use expandable segments: how the setting is written, and where it does harm."""
+"""For the advice to use expandable segments: how to write the setting, and where it does harm."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from gputui.model.attached.target import Greeting
 
 OLD_VARIABLE, NEW_VARIABLE = "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"
 NEW_FROM = (2, 10)
-"""The version of PyTorch that has the new name of the variable; the old one works in all."""
+"""The first version of PyTorch that knows the new variable; the old one works in all versions."""
 USUAL_LIMIT = "It can fail where processes share CUDA tensors (CUDA IPC), as in many containers."
 
 
 class Contraindication(NamedTuple):
-    """Why a program that has imported `module` should not use expandable segments, or not without care."""
+    """Why a program that has imported `module` should not use expandable segments, or only with care."""
 
     module: str
     reason: str
@@ -40,13 +40,13 @@ CONTRAINDICATIONS = (
 
 
 def setting(greeting: Greeting) -> str:
-    """The variable with its value, as this program needs it: PYTORCH_ALLOC_CONF=expandable_segments:True."""
+    """The variable that this program's PyTorch reads, with its value: PYTORCH_ALLOC_CONF=expandable_segments:True."""
     is_old = any(one.needs_old_variable for one in _of(greeting)) or _version(greeting.torch) < NEW_FROM
     return f"{OLD_VARIABLE if is_old else NEW_VARIABLE}=expandable_segments:True"
 
 
 def caution(greeting: Greeting) -> str:
-    """A sentence to say beside the advice: what speaks against it in this program, or where it usually fails."""
+    """The sentence after the advice: what speaks against the setting in this program, or where it usually fails."""
     reasons = list(dict.fromkeys(one.reason for one in _of(greeting)))
     return f"But in this program {'; '.join(reasons)}." if reasons else USUAL_LIMIT
 

@@ -1,4 +1,4 @@
-"""Allocations that failed or were retried, since when, and the largest one that would succeed now."""
+"""Allocations that failed or were retried, when that was, and the largest one that would succeed now."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _remedy_for_retries(situation: Situation) -> str:
 
 
 def _was_full_of_cache(situation: Situation) -> bool:
-    """Whether PyTorch never needed most of what it had reserved at the peak, and cannot join free pieces."""
+    """Whether tensors never needed most of the peak of reserved memory, and segments are not expandable."""
     counters, layout = situation.device.statistics, situation.device.layout
     is_expandable = layout is not None and layout.settings is not None and layout.settings.is_expandable
     return not is_expandable and counters.peak_allocated_bytes < NEEDED_SHARE * counters.peak_reserved_bytes
@@ -95,7 +95,7 @@ def room(situation: Situation) -> Finding | None:
 
 
 def _is_the_failure(situation: Situation) -> bool:
-    """Whether a black box tells all about the error: see `explain.failure`."""
+    """Whether the moment is that of an out-of-memory error here, about which `explain.failure` says more."""
     failure = situation.moment.failure
     return failure is not None and failure.device == situation.device.index
 
@@ -105,7 +105,7 @@ def _times(count: int) -> str:
 
 
 def _since(situation: Situation, counter: str, count: int) -> str:
-    """When a counter rose, as far as it was seen."""
+    """A sentence on when a counter rose: before gputui attached, and from when to when since then."""
     if situation.moment.file:
         where = "The recorded trace has it" if situation.moment.traces else "Until the error it happened"
         return f"{where} {_times(count)}."

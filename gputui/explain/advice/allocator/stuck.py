@@ -1,4 +1,4 @@
-"""Free memory that is stuck: in which segments, beside which blocks, and what would free it."""
+"""Free memory that `empty_cache()` cannot return: in which segments, beside which blocks, and what would help."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HOLDERS_SHOWN = 3
 
 @dataclass
 class _Holder:
-    """Blocks of one family of names; `freed_bytes` is how much more a release would return without all of them."""
+    """Blocks of one family of names; `freed_bytes` is how much more `empty_cache()` would return without them all."""
 
     name: str
     category: Category
@@ -44,7 +44,7 @@ class _Holder:
 
 
 def stuck(situation: Situation) -> Finding | None:
-    """Free memory that cannot be released, in which segments, and beside which blocks."""
+    """Free memory is stuck beside live blocks."""
     layout = situation.device.layout
     if layout is None:
         return None
@@ -70,7 +70,7 @@ def stuck(situation: Situation) -> Finding | None:
 
 
 def scattered(situation: Situation) -> Finding | None:
-    """Many large segments that small blocks keep: what expandable segments are for."""
+    """Small blocks keep many large segments: what expandable segments are for."""
     layout = situation.device.layout
     if layout is None or layout.settings is None or layout.settings.is_expandable:
         return None
@@ -105,7 +105,7 @@ def scattered(situation: Situation) -> Finding | None:
 
 
 def split(situation: Situation) -> Finding | None:
-    """Fragmentation by the counters alone, where a device that was full has allocated since the last look."""
+    """Fragmentation by the counters alone, if a device that was full has allocated since the last look."""
     layout, counters = situation.device.layout, situation.device.statistics
     is_new = layout is None or layout.statistics.generation != counters.generation
     if not is_new or not (counters.num_alloc_retries or counters.num_ooms):
@@ -150,7 +150,7 @@ def _largest_free(release: SegmentRelease) -> int:
 
 
 def _holders(segments: list[SegmentRelease]) -> list[_Holder]:
-    """The blockers by family, those that would free most first; all families if none would free anything alone."""
+    """The families of blocks that alone keep segments or pages, most freed bytes first; all families if none does."""
     holders: dict[str, _Holder] = {}
     for segment in segments:
         members: dict[str, list[Blocker]] = defaultdict(list)
@@ -166,7 +166,7 @@ def _holders(segments: list[SegmentRelease]) -> list[_Holder]:
 
 
 def _holding(release: SegmentRelease) -> list[Blocker]:
-    """The blocks that keep a segment: all in a native one; in an expandable one those that alone keep a page."""
+    """The blocks that keep a segment: all of a native one; of an expandable one, those that alone keep a page."""
     alone = [blocker for blocker in release.blockers if blocker.releases_bytes]
     return alone if alone and release.segment.is_expandable else list(release.blockers)
 

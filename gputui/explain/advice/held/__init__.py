@@ -1,5 +1,5 @@
-"""Findings about live memory: who holds it, and what holds it without being of use.
+"""Findings about live memory: who holds it, and what holds memory that is of no use.
 
-`holders` is the list of who holds how much, which the verdict begins with. `keepers`, `copies`, `idle` and `views` are
-rules.
+`holders` lists who holds how much, for the verdict and the rules; `folded` joins holders with similar names.
+`keepers`, `copies`, `idle` and `views` are rules.
 """

@@ -1,4 +1,4 @@
-"""Copies of a model's weights: a second model, or a dictionary or list of them, such as a checkpoint or averages."""
+"""Copies of a model's weights: a second model, or a dictionary or list of tensors such as a checkpoint or averages."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ LOADED = (
     " belong in host memory (.cpu())."
 )
 OF_OPTIMIZERS = re.compile(r" in _(?:multi_tensor|single_tensor|fused)_\w+$")
-"""The functions of torch.optim that compute a step: their lists are gone when it ends."""
+"""Matches the place of locals in torch.optim's functions for a step, whose lists are gone when the step ends."""
 OF_AVERAGES = re.compile(r"ema\b|ema_|shadow|averag", re.IGNORECASE)
 
 
 def second_model(situation: Situation) -> Finding | None:
-    """A copy of the trained model without gradients or optimizer states: an average of its weights, or a teacher."""
+    """A model without gradients or optimizer states is a copy of the trained one: averaged weights, or a teacher."""
     layout = situation.device.layout
     if layout is None:
         return None
@@ -65,7 +65,7 @@ def second_model(situation: Situation) -> Finding | None:
 
 
 def _path_of(storages: Sequence[Storage], twins: Sequence[Storage], twin: str) -> str:
-    """The attribute that has a copy, as `stopping.best` has one of `model`: what comes before the names of `model`."""
+    """The path of the copy, `stopping.best`: what its parameters' names have in front of those of the twin `model`."""
     names = [storage.owner.path for storage in storages]
     parts = {storage.owner.path.removeprefix(f"{twin}.") for storage in twins}
     paths = {names[0].removesuffix(f".{part}") for part in parts} - {names[0]}
@@ -94,7 +94,7 @@ def weight_copy(situation: Situation) -> Finding | None:
 
 
 def _comes_and_goes(situation: Situation, name: str, storages: Sequence[Storage]) -> bool:
-    """Whether a look had the collection and a later one did not: what each step makes and frees is not kept."""
+    """Whether a complete look lacks the collection that an earlier one had, and its tensors: steps make and free it."""
     places = {(storage.address, storage.shape) for storage in storages}
     was_there = False
     for look in situation.looks:
@@ -106,7 +106,7 @@ def _comes_and_goes(situation: Situation, name: str, storages: Sequence[Storage]
 
 
 def _assigned_at(situation: Situation, name: str) -> str:
-    """The line that made or filled the collection."""
+    """The line that made or filled the collection; "" if it is not known."""
     return next((container.grown_at for container in situation.moment.containers if family(container.name) == name), "")
 
 
@@ -142,7 +142,7 @@ def _by_model(storages: Sequence[Storage], categories: Sequence[Category]) -> di
 
 
 def _collections(storages: Sequence[Storage]) -> dict[str, list[Storage]]:
-    """The tensors that are entries of a dictionary or list and belong to no model, by the name of that."""
+    """The tensors that are entries of a dictionary or list and belong to no model, by the name of that collection."""
     found: dict[str, list[Storage]] = defaultdict(list)
     for storage in storages:
         is_held = storage.category in OF_VARIABLES and storage.keeper is Keeper.NONE and not storage.saved_by
@@ -153,14 +153,14 @@ def _collections(storages: Sequence[Storage]) -> dict[str, list[Storage]]:
 
 
 def _copies(found: Shapes, of_model: Shapes, of_buffers: Shapes) -> int:
-    """How many times the shapes are those of a model's parameters, with or without its buffers; 0 if they are not."""
+    """How many copies of a model's parameters these shapes are, with or without buffers; 0 with any other shape."""
     count = min(found[shape] // number for shape, number in of_model.items())
     rest = found - Counter({shape: count * number for shape, number in of_model.items()})
     return count if all(number <= count * of_buffers[shape] for shape, number in rest.items()) else 0
 
 
 def _is_surely(storages: Sequence[Storage], parameters: Sequence[Storage]) -> bool:
-    """Whether the keys are names of parameters, or the shapes are too different to be alike by chance."""
+    """Whether the first key is the name of a parameter, or several shapes are alike, which is hardly chance."""
     names = (parameter.owner.path for parameter in parameters)
     key = storages[0].owner.entry[1].strip("'\"")
     are_names = any(name == key or name.endswith(f".{key}") for name in names)
@@ -168,7 +168,7 @@ def _is_surely(storages: Sequence[Storage], parameters: Sequence[Storage]) -> bo
 
 
 def _trained(storages: tuple[Storage, ...]) -> set[str]:
-    """The variables of models that have gradients or optimizer states."""
+    """The variables of the models that have gradients or optimizer states."""
     roots = {s.owner.root for s in storages if s.category is Category.GRADIENT}
     states = (s.owner.state for s in storages if s.category is Category.OPTIMIZER_STATE)
     return roots | {root_of(state.parameter) for state in states}

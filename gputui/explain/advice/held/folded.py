@@ -1,4 +1,4 @@
-"""Holders whose names differ only in numbers or keys, as one: what each layer of a model keeps, or each fold."""
+"""Joins holders whose names differ only in numbers or keys: what each layer of a model keeps, or each fold."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FOLDED = frozenset({"variable", *(part.value for part in OF_MODELS)})
 
 
 def folded(holders: Sequence[Holder]) -> tuple[Holder, ...]:
-    """These holders, the largest first; those of one kind and one pattern of names are one, by that pattern."""
+    """These holders, the largest first; holders of one kind and one pattern of names become one with that pattern."""
     names = patterns({holder.name for holder in holders if holder.key[0] in _FOLDED})
     alike: dict[tuple[str, str], list[Holder]] = defaultdict(list)
     for holder in holders:

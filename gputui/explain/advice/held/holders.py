@@ -1,4 +1,4 @@
-"""Who holds the memory of a device: variables, models, optimizers and the cache, each with its bytes."""
+"""Who holds the memory of a device: variables, models, optimizers, PyTorch's cache and so on, each with its bytes."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ _INDEX = re.compile(r"\[")
 _LAYER = re.compile(r"[\[.]\d+(?=[\].]|$)")
 _LAST_INDICES = re.compile(r"(\[[^\]]*\])+$")
 CYCLES = "reference cycles alone"
-"""What waits for a garbage collection: no variable leads to it."""
+"""The holder of memory that waits for a garbage collection."""
 
 FIRST_TO_GO = (
     *("activation", "newer", "unattributed", "line", "other", *(category.value for category in COMES_AND_GOES)),
     *("variable", "gradient", "workspace", "keeper", "container", "optimizer"),
     *(category.value for category in reversed(CATEGORIES)),
 )
-"""Kinds of holders, those that come and go first."""
+"""Kinds of holders, in the order in which their memory is likely to be freed."""
 SO_FAR = "blocks not named yet"
 SINCE_LOOK = "tensors newer than the last look"
 CACHE = "free in its cache"
 TAKEN_SHARE = 0.05
-"""Of the cache: where a step needs less of it, that is not worth words."""
+"""Of the cache: if each step takes a smaller part of it, that is not worth words."""
 MODELS = 3
-"""A list of fewer models is a pair, such as a generator and a discriminator."""
+"""From this many elements on, a list of models is one holder: fewer are, say, a generator and a discriminator."""
 OUTSIDE = "outside PyTorch (CUDA context, libraries)"
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds memory, how much, and what it consists of; `place` is a line of the program or ""."""
+    """Who holds memory, how much, and what that consists of (`keeps`); `place` is a line of the program or ""."""
 
     key: HolderKey
     name: str
@@ -52,11 +52,11 @@ class Holder:
     place: str = ""
     addresses: tuple[int, ...] = ()
     elements: int = 0
-    """How many it has if it is a container."""
+    """How many elements it has if it is a container."""
     read_elements: int = 0
-    """How many of these the look has found memory in."""
+    """In how many of its elements the look has found memory."""
     graph: str = ""
-    """What of `keeps` is about its autograd graph."""
+    """The part of `keeps` that is about autograd graphs."""
 
     @property
     def label(self) -> str:
@@ -79,7 +79,7 @@ class _Group:
 
 
 def holders_of(layout: DeviceLayout, containers: Iterable[Container] = ()) -> tuple[Holder, ...]:
-    """Who holds the live blocks of a look, the largest first; they add up to its allocated bytes."""
+    """Who holds the live blocks of a look, the largest holder first; all holders add up to the allocated bytes."""
     by_name = {container.name: container for container in containers}
     groups: dict[HolderKey, _Group] = {}
     for blocker in layout.blockers:
@@ -96,7 +96,7 @@ def holders_of(layout: DeviceLayout, containers: Iterable[Container] = ()) -> tu
 
 
 def device_holders(device: DeviceMoment, of_look: Sequence[Holder]) -> tuple[Holder, ...]:
-    """The holders of all that a process has on a device now, the largest first; `of_look` are those of its look."""
+    """The holders of all that a process has on a device now, the largest first; `of_look`: those of the newest look."""
     sizes = {part.key: part.bytes for part in parts_of(device)}
     cached = device.statistics.reserved_bytes - device.statistics.allocated_bytes
     stuck = sizes.get("stuck", 0) if not sizes.get(CACHE_SINCE) else 0
@@ -118,7 +118,7 @@ def device_holders(device: DeviceMoment, of_look: Sequence[Holder]) -> tuple[Hol
 
 
 def _cache_words(device: DeviceMoment, cached: int, stuck: int) -> str:
-    """What of the cache each step takes back, and what is stuck in it."""
+    """How much of the cache each step takes back, and how much is stuck in it, in words."""
     need = need_of(device)
     taken = min(cached, max(0, need.highest_bytes - device.statistics.allocated_bytes)) if need else 0
     words = []
@@ -134,7 +134,7 @@ def _part_words(part_bytes: int, whole_bytes: int) -> str:
 
 
 def _without(holders: Sequence[Holder], freed_bytes: int) -> list[Holder]:
-    """The holders less what was freed since the look: it is taken first from those that come and go in every step."""
+    """The holders without what was freed since the look, which is taken first from holders that come and go."""
     kept, owed = [], freed_bytes
     for holder in sorted(holders, key=_staying):
         taken = min(owed, holder.bytes)
@@ -144,13 +144,13 @@ def _without(holders: Sequence[Holder], freed_bytes: int) -> list[Holder]:
 
 
 def _staying(holder: Holder) -> tuple[int, int]:
-    """How long a holder's memory is likely to stay; of two alike, the larger one goes first."""
+    """A sort key: holders whose memory is likely to be freed first; of one kind, the larger ones first."""
     kind = "container" if holder.elements else holder.key[0]
     return FIRST_TO_GO.index(kind) if kind in FIRST_TO_GO else len(FIRST_TO_GO), -holder.bytes
 
 
 def variable_of(name: OwnerName, containers: Mapping[str, Container]) -> str:
-    """The variable in an owner's name: `losses` for `losses[3] (train.py:23 in step)`, the largest known container."""
+    """The variable in an owner's name, `losses` for `losses[3] (train.py:23)`; the outermost known container if any."""
     path = name.path
     for cut in _INDEX.finditer(path):
         if path[: cut.start()] in containers:
@@ -179,7 +179,7 @@ def _holder_of(owner: Owner, containers: Mapping[str, Container]) -> tuple[Holde
 
 
 def _model_of(owner: Owner, containers: Mapping[str, Container]) -> tuple[HolderKey, str]:
-    """The same for a part of a model or optimizer."""
+    """The key and the name of the holder of a part of a model or optimizer."""
     models = _container_of_models(owner, containers)
     if models:
         return ("variable", models), models
@@ -191,16 +191,16 @@ def _model_of(owner: Owner, containers: Mapping[str, Container]) -> tuple[Holder
 
 
 def _container_of_models(owner: Owner, containers: Mapping[str, Container]) -> str:
-    """The list or dictionary of models that a part of a model belongs to, or of what has models and optimizers."""
+    """The container, in this part's path, of models, or of objects that have models and optimizers; or ""."""
     path = owner.name.start if owner.category is Category.OPTIMIZER_STATE else owner.name.path
     paths = (path[: cut.start()] for cut in _INDEX.finditer(path))
     return next((name for name in paths if name in containers and containers[name].elements >= MODELS), "")
 
 
 def _container_of_caches(owner: Owner, containers: Mapping[str, Container]) -> str:
-    """The list or dictionary with a cache of keys and values in each element, such as the sessions of a server.
+    """The container with a KV cache in each element, such as the sessions of a server; or "".
 
-    Of a list with a layer in each element, the cache is one.
+    A list with one layer of a cache in each element is no such container: it is one cache.
     """
     path = owner.name.layer_of_cache
     for cut in _INDEX.finditer(path):
@@ -211,7 +211,7 @@ def _container_of_caches(owner: Owner, containers: Mapping[str, Container]) -> s
 
 
 def _keeper_of(owner: Owner) -> tuple[HolderKey, str]:
-    """The same for a block that no variable of the program leads to."""
+    """The key and the name of the holder of a block that no variable of the program leads to."""
     if owner.keeper in (Keeper.NOTEBOOK_OUTPUT, Keeper.INTERPRETER_OUTPUT):
         name = owner.name.output[0] or owner.keeper.facts.words
         return ("variable", name), name

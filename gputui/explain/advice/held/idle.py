@@ -1,4 +1,4 @@
-"""What variables keep for good: graphs and collections of tensors that do not change, as between cells."""
+"""What variables keep for good: autograd graphs and collections of tensors that stay the same, as between cells."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SAME_SHARE = 0.9
 
 
 def kept_graph(situation: Situation) -> Finding | None:
-    """A variable whose autograd graph stays: its backward pass never comes, or has kept the graph."""
+    """A variable keeps an autograd graph whose backward pass never comes, or has retained the graph."""
     for holder in _lasting(situation):
         saved = _saved_bytes(situation, holder)
         if saved < _least(situation):
@@ -38,7 +38,7 @@ def kept_graph(situation: Situation) -> Finding | None:
 
 
 def container_tensors(situation: Situation) -> Finding | None:
-    """A collection of tensors that stays on the device."""
+    """A collection of tensors stays on the device."""
     containers = {container.name: container for container in situation.moment.containers}
     for holder in _lasting(situation):
         container = containers.get(holder.name)
@@ -61,7 +61,7 @@ def container_tensors(situation: Situation) -> Finding | None:
 
 
 def _lasting(situation: Situation) -> list[Holder]:
-    """The variables that keep the same blocks: now, if the program stands still, or in all of the last looks."""
+    """Variables that keep much for good: with the same blocks in the last looks, or in a program that stands still."""
     layout = situation.device.layout
     if layout is None or layout.names_time != situation.moment.look_time:
         return []
@@ -76,7 +76,7 @@ def _lasting(situation: Situation) -> list[Holder]:
 
 
 def _has(look: Seen, holder: Holder) -> bool:
-    """Whether a look found nearly the same blocks with this holder: a full buffer replaces some."""
+    """Whether a look found nearly the same blocks with this holder; a full buffer replaces some of its blocks."""
     containers = look.inventory.containers if look.inventory else ()
     same = next((other for other in _holders(look.layout, containers) if other.key == holder.key), None)
     if same is None:
@@ -90,7 +90,7 @@ def _holders(layout: DeviceLayout, containers: Sequence[Container]) -> Sequence[
 
 
 def _saved_bytes(situation: Situation, holder: Holder) -> int:
-    """How much of a holder's memory is saved by its graph."""
+    """How many of a holder's bytes are saved for a backward pass."""
     layout, addresses = situation.device.layout, set(holder.addresses)
     blockers = layout.blockers if layout else ()
     return sum(b.block.size_bytes for b in blockers if b.owner.saved_by and b.block.address in addresses)

@@ -1,4 +1,4 @@
-"""Memory that no variable of the program leads to: what exceptions, displayed values and old optimizers keep."""
+"""Memory that no variable of the program leads to: exceptions, displayed values, old optimizers or cycles keep it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BREAKS = {
     CycleMaker.FRAME: "delete the variable of {}() that holds the exception (del), best in a finally block",
     CycleMaker.OBJECTS: "make one of the references a weakref.ref, or set it to None before you let the object go",
 }
-"""How to make no such cycle, by what makes it, with the name of the function."""
+"""How to avoid the cycle, by what makes it; `{}` stands for the name of the function that makes it."""
 _VARIABLE = re.compile(r"[\w.]+")
 
 
@@ -66,7 +66,7 @@ def kept_by_exception(situation: Situation) -> Finding | None:
 
 
 def _forget_exception(keeper: Keeper, locals_: Sequence[OwnerName]) -> str:
-    """What frees the locals; where one variable holds the exceptions, with its name."""
+    """What frees the locals, with the name of the variable that holds the exceptions, if there is just one."""
     holders = {name.holder for name in locals_}
     lists = {name.collection_of_holder for name in locals_}
     of_list = lists.pop() if len(lists) == 1 else ""
@@ -82,7 +82,7 @@ def _forget_exception(keeper: Keeper, locals_: Sequence[OwnerName]) -> str:
 
 
 def kept_by_output(situation: Situation) -> Finding | None:
-    """A notebook, or Python's prompt, keeps the values that it has displayed."""
+    """A notebook, or Python's prompt, keeps values that it has displayed."""
     blockers = _kept(situation, "kept_by_output")
     if not blockers:
         return None
@@ -97,7 +97,7 @@ def kept_by_output(situation: Situation) -> Finding | None:
 
 
 def kept_by_optimizer(situation: Situation) -> Finding | None:
-    """A model was created again, and the optimizer keeps the parameters of the old one."""
+    """A model was created again, and an optimizer keeps the parameters of the old model."""
     layout, blockers = situation.device.layout, _kept(situation, "kept_by_optimizer")
     if layout is None or not blockers:
         return None
@@ -108,7 +108,7 @@ def kept_by_optimizer(situation: Situation) -> Finding | None:
     }
     old = [blocker.owner for blocker in blockers if blocker.owner.category in WEIGHTS]
     if not old or not all((owner.shape, owner.dtype) in new for owner in old):
-        return None  # parameters of modules that were not found
+        return None  # the probe has not found their modules: no model was replaced
     names = dict.fromkeys(owner.name.state.optimizer or owner.name for owner in old)
     title = f"{listed(names)} {'keeps' if len(names) == 1 else 'keep'} the parameters of a model that was replaced:"
     return _finding(title, blockers, Keeper.OPTIMIZER.facts.cure)
@@ -121,7 +121,7 @@ def kept_by_cycle(situation: Situation) -> Finding | None:
     if not blockers:
         return None
     if collection is None:
-        told = blockers[0].owner.name  # of a cycle: what is in it, who makes it, the name of the function
+        told = blockers[0].owner.name  # `start`: its objects; `of`: its maker; `part`: the function
         maker = next((maker for maker in CycleMaker if maker.value == told.of), CycleMaker.OBJECTS)
         remedy = _break_cycle(maker, told.part)
         finding = _finding("Only reference cycles keep", blockers, remedy, Weight.PROBLEM)
@@ -136,7 +136,7 @@ def kept_by_cycle(situation: Situation) -> Finding | None:
 
 
 def told(keeper: Keeper) -> Callable[[Situation], Finding | None]:
-    """The rule for a keeper with a title: what it keeps, and the sentence that frees it."""
+    """Makes the rule for a keeper with a `title` in `KEEPERS`: what the keeper keeps, and how to free it."""
     facts = keeper.facts
 
     def find(situation: Situation) -> Finding | None:
@@ -154,19 +154,19 @@ def told(keeper: Keeper) -> Callable[[Situation], Finding | None]:
 
 
 def _break_cycle(maker: CycleMaker, function: str) -> str:
-    """How to let go what the cycle keeps now, and how to make none."""
+    """How to free what the cycle keeps now, and how to make no such cycle."""
     cure = BREAKS[maker].format(function)
     return f"The action x runs gc.collect() now. So that it is not needed, {cure}."
 
 
 def _kept(situation: Situation, rule: str) -> list[Blocker]:
-    """The blocks that keepers of this rule keep alive, the largest first; [] if they are too few to matter."""
+    """The blocks that keepers of this rule keep alive, the largest first; [] if they are below `PART_BYTES`."""
     keepers = [keeper for keeper in KEEPERS if keeper.facts.rule == rule]
     return _largest_first(situation, lambda blocker: blocker.owner.keeper in keepers)
 
 
 def _at(situation: Situation, addresses: frozenset[int]) -> list[Blocker]:
-    """The blocks at these addresses, the largest first; [] if they are too few to matter."""
+    """The blocks at these addresses, the largest first; [] if they are below `PART_BYTES`."""
     return _largest_first(situation, lambda blocker: blocker.block.address in addresses)
 
 
@@ -201,7 +201,7 @@ def _finding(title: str, blockers: Sequence[Blocker], remedy: str, weight: Weigh
 
 
 def _what(blocker: Blocker) -> str:
-    """ "hidden (train.py:23 in train)", with one name for all layers of a model."""
+    """The line of evidence a block belongs to: "hidden (train.py:23 in train)"; layers of a model share one."""
     owner = blocker.owner
     if owner.keeper is Keeper.CYCLE:
         return owner.name.rstrip(".")

@@ -1,4 +1,4 @@
-"""Small views that keep large storages: one row of a matrix keeps all of it."""
+"""Small views that keep large storages, as one row of a matrix keeps the whole matrix."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from gputui.units import format_bytes
 
 
 def small_views(situation: Situation) -> Finding | None:
-    """The variable that keeps most through tensors that show little of it.
+    """A variable keeps large storages through tensors that show a small part of them.
 
-    Where not all was searched, a tensor that nobody has come to may show the rest, as of a buffer of which a function
-    gets a slice. So only lists and dictionaries count then.
+    If looks have not searched all, a tensor that they have not found may show the rest, as of a buffer of which a
+    function gets a slice. So only containers count then.
     """
     layout = situation.device.layout
     if layout is None:
@@ -60,5 +60,4 @@ def small_views(situation: Situation) -> Finding | None:
 
 
 def _hidden_bytes(storages: list[Storage]) -> int:
-    """What is kept and not shown."""
     return sum(storage.hidden_bytes for storage in storages)

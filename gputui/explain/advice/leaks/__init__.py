@@ -1,6 +1,6 @@
 """What counts as a leak: memory that rises and is not given back.
 
-`thresholds`: from which numbers on; `counters`: allocated memory rises beyond the up and down of a step; `variables`: a
-container or a variable keeps more and more, which `growing` describes; `kinds`: tensors of a kind become more;
-`findings`: what is said about it; `one_look`: what is said before there are looks enough.
+`thresholds`: from which numbers on; `counters`: allocated memory rises beyond the up and down of a step; `variables`:
+containers and variables that keep more and more, as `growing` describes them; `kinds`: more and more tensors of a kind;
+`findings`: the finding about a leak; `one_look`: the finding before there are looks enough.
 """

@@ -1,4 +1,4 @@
-"""Growth that the counters alone show: how fast allocated memory rises beyond the up and down of a step."""
+"""Growth by the counters alone: how fast allocated memory rises beyond the up and down of a step."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ DAY_S = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """By how many bytes memory rose since `since` (epoch seconds), and how fast it does."""
+    """By how many bytes memory has risen since `since` (epoch seconds), and how fast it rises."""
 
     since: float
     bytes: int
     bytes_per_s: float
 
     def full_in_s(self, free_bytes: int) -> float:
-        """When `free_bytes` will be used at this rate."""
+        """In how many seconds `free_bytes` will be used up at this rate."""
         return free_bytes / self.bytes_per_s
 
 
 def growth_in(counters: Counters) -> Growth | None:
-    """The growth of a device's allocated memory over the last minutes."""
+    """The growth of a device's allocated memory over the last `LONGEST_SPAN_S`; None if it does not keep rising."""
     return growth_of([(c.time, c.statistics.allocated_bytes) for c in counters.last(LONGEST_SPAN_S)])
 
 
 def growth_of(readings: Sequence[Reading]) -> Growth | None:
-    """The growth over the last minutes of readings, oldest first; None if memory does not keep rising.
+    """The growth over the last `LONGEST_SPAN_S` of readings, oldest first; None if memory does not keep rising.
 
     Both the lowest and the highest readings of the windows must rise, so that a first step, a longer batch or a phase
-    of a step is not taken for growth.
+    of a step does not count as growth.
     """
     newest = readings[-1][0] if readings else 0.0
     recent = [reading for reading in readings if reading[0] > newest - LONGEST_SPAN_S]
@@ -69,7 +69,7 @@ def growth_of(readings: Sequence[Reading]) -> Growth | None:
 
 
 def _windows(readings: Sequence[Reading]) -> list[list[Reading]]:
-    """The readings in windows of equal length; empty windows are left out."""
+    """The readings in `WINDOWS` windows of equal length, without empty windows."""
     start, end = readings[0][0], readings[-1][0]
     windows: list[list[Reading]] = [[] for _ in range(WINDOWS)]
     for reading in readings:
@@ -78,7 +78,7 @@ def _windows(readings: Sequence[Reading]) -> list[list[Reading]]:
 
 
 def _after_jumps(lowest: list[Reading]) -> list[Reading]:
-    """Without what lies before a jump in the first third, as when a first step allocates the optimizer's states."""
+    """The readings after the last jump in the first third, as when a first step allocates the optimizer's states."""
     rises = [later - earlier for (_, earlier), (_, later) in pairwise(lowest)]
     typical = median(rises)
     jumps = [number for number, rise in enumerate(rises[: len(lowest) // 3]) if rise > JUMP * typical > 0]
@@ -86,14 +86,14 @@ def _after_jumps(lowest: list[Reading]) -> list[Reading]:
 
 
 def _rises(sizes: Sequence[int]) -> bool:
-    """Whether each third lies wholly above the one before."""
+    """Whether each third of the sizes lies wholly above the third before."""
     third = len(sizes) // 3
     first, middle, last = sizes[:third], sizes[third:-third], sizes[-third:]
     return max(first) < min(middle) and max(middle) < min(last)
 
 
 def rate_words(bytes_per_s: float) -> str:
-    """A rate with the shortest time in which it is at least a mebibyte: "120 MiB a second", "31.0 MiB an hour"."""
+    """A rate per second, minute or hour, the shortest in which it is a MiB: "120 MiB a second", "31.0 MiB an hour"."""
     for seconds, unit in ((1, "a second"), (60, "a minute")):
         if bytes_per_s * seconds >= GROWTH_BYTES / 16:
             return f"{format_bytes(bytes_per_s * seconds)} {unit}"
@@ -101,7 +101,7 @@ def rate_words(bytes_per_s: float) -> str:
 
 
 def time_left_words(seconds: float) -> str:
-    """About how long: "40 seconds", "7 minutes", "3 hours"; "" beyond two days."""
+    """A time in rounded words: "40 seconds", "7 minutes", "3 hours"; "" beyond two days."""
     if seconds > 2 * DAY_S:
         return ""
     for size, unit in ((3600, "hours"), (60, "minutes")):

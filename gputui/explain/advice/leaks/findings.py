@@ -1,4 +1,4 @@
-"""A leak: a variable that keeps more and more memory, or more tensors of a kind at every look."""
+"""The finding about a leak: a variable that keeps more and more memory, or more and more tensors of a kind."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ OTHERS_SHOWN = 2
 
 
 def leak(situation: Situation) -> Finding | None:
-    """The variable that keeps more and more, or at least the kinds of tensors whose number grows from look to look."""
+    """A variable keeps more and more, or at least the number of tensors of some kinds grows from look to look."""
     named = _named(situation)
     if named is not None:
         return named
@@ -91,7 +91,7 @@ def _title(variable: GrowingVariable) -> str:
 
 
 def content_of(variable: GrowingVariable) -> str:
-    """In what it keeps that: "in 12 graphs"."""
+    """What the memory of a growing variable is in: "in 12 graphs", "in one tensor"."""
     if variable.is_linked or variable.has_several_tensors:
         return f"in {counted(len(variable.kept.addresses), 'tensor')}"
     if variable.container is None:
@@ -103,7 +103,7 @@ def content_of(variable: GrowingVariable) -> str:
 
 
 def located(variable: GrowingVariable) -> str:
-    """Its name with its line."""
+    """The variable's name with its line: "losses (train.py:31 in main)"."""
     return f"{variable.name} ({variable.place})" if variable.place else variable.name
 
 
@@ -127,7 +127,7 @@ def _attribute(variable: GrowingVariable) -> list[str]:
 
 
 def what_it_keeps(variable: GrowingVariable) -> list[str]:
-    """What its graphs keep, in sentences."""
+    """What the variable's autograd graphs keep, or else its host memory, in at most one sentence."""
     kept = variable.kept
     if not variable.graphs:
         return [f"On the host it keeps {format_bytes(kept.host_own_bytes)} more."] if kept.host_own_bytes else []
@@ -142,7 +142,7 @@ def what_it_keeps(variable: GrowingVariable) -> list[str]:
 
 
 def remedy_of(variable: GrowingVariable) -> str:
-    """What lets go of what it keeps."""
+    """What to do so that the variable no longer keeps its memory."""
     container = variable.container
     if variable.kept.is_of_exceptions:
         return IN_LIST.format(variable.name)
@@ -163,7 +163,7 @@ def _is_of_views(variable: GrowingVariable) -> bool:
 
 
 def _without_storages(variable: GrowingVariable) -> str:
-    """For tensors that show little of what they keep."""
+    """The remedy for tensors that show little of the storages that they keep."""
     kept, container = variable.kept, variable.container
     element = variable.element
     verb = _VERBS.get(container.type, "Store") if container else "Keep"
@@ -190,7 +190,7 @@ def _without_graphs(variable: GrowingVariable) -> str:
 
 
 def _without_both(variable: GrowingVariable, what: str) -> str:
-    """For tensors that take more of the device than their graphs: to let go of the graphs alone would not help."""
+    """The remedy for tensors that take more of the device than their graphs: freeing the graphs would not suffice."""
     own, graphs = format_bytes(variable.kept.own_bytes), _freed(variable)
     also = f", their graphs keep {graphs}" if graphs else ""
     kind = variable.container.type if variable.container else ""
@@ -244,11 +244,11 @@ _VERBS = {"list": "Append", "deque": "Append", "set": "Add"}
 _MAPPINGS = frozenset({"dict", "defaultdict", "OrderedDict"})
 CACHE = "lru_cache"
 _QUEUES = {".queue": "queue.Queue", "._queue": "asyncio.Queue"}
-"""The deques inside Python's own queues, of which the program writes only what comes before."""
+"""How the path of a deque inside one of Python's queues ends; the program's code has only what stands before."""
 
 
 def _freed(variable: GrowingVariable) -> str:
-    """What would be free without the graphs; of scalars, for which a number can stand, all of it."""
+    """What would be freed without the graphs; of a container of scalars, which numbers can replace, all memory."""
     kept = variable.kept
     freed_bytes = kept.device_bytes if variable.container and variable.is_scalar else kept.graph_bytes
     on_device = f"{'' if kept.is_exact else 'about '}{format_bytes(freed_bytes)}" if freed_bytes >= KIB else ""
@@ -257,7 +257,7 @@ def _freed(variable: GrowingVariable) -> str:
 
 
 def _nameless(situation: Situation) -> Finding | None:
-    """Growth without a variable that keeps it: by kinds where every look was complete, by the sum of all otherwise."""
+    """Growth that no variable is known to keep: by kind of tensor if every look was complete, else of all tensors."""
     are_complete = len(situation.looks) >= LOOKS and all(look.is_complete for look in situation.looks)
     is_bare = len(situation.looks) < LOOKS
     looks = situation.bare_looks if is_bare else situation.looks
@@ -283,7 +283,7 @@ def _nameless(situation: Situation) -> Finding | None:
 
 
 def _counted(situation: Situation, growth: Growth) -> Finding:
-    """Growth that the counters alone show, before looks can name it."""
+    """Growth that the counters show before looks can name what grows, except parts of models and optimizers."""
     grown, since = format_bytes(growth.bytes), format_clock(growth.since)
     parts = _growing_parts(situation.looks)
     unknown = "The counters show it beyond the rise and fall of each step; no look has found yet what grows."
@@ -299,7 +299,7 @@ def _counted(situation: Situation, growth: Growth) -> Finding:
 
 
 def _growing_parts(looks: Sequence[Seen]) -> list[str]:
-    """Which parts of models and optimizers take more from look to look, with one that came lately."""
+    """Sentences on which parts of models and optimizers grow from look to look, each with one new tensor."""
     sentences = []
     for category in OF_MODELS if len(looks) >= LOOKS else ():
         groups = [[group for group in look.layout.groups if group.category is category] for look in looks]

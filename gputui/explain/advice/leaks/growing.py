@@ -1,4 +1,4 @@
-"""A variable that keeps more and more, and what it keeps."""
+"""Describes a variable that keeps more and more memory, and what it keeps."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _AMOUNTS = ("own_bytes", "graph_bytes", "host_own_bytes", "host_graph_bytes", "n
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What a variable keeps: `own_bytes` in its tensors, `graph_bytes` in what their autograd graphs have saved.
+    """What a variable keeps: `own_bytes` in its tensors, `graph_bytes` in tensors saved by their autograd graphs.
 
-    These are on the device; the `host` ones are in host memory, where `node_bytes` is the estimate for the operations
-    of the graphs themselves. `shapes` are those of its tensors, `addresses` of all that it keeps, the largest first.
-    `hidden_bytes` of `own_bytes` are shown by none of them. `is_exact` is false for an estimate from some elements.
+    Both are on the device; `host_own_bytes` and `host_graph_bytes` are in host memory, where `node_bytes` is estimated
+    for the operations of the graphs. `shapes` are those of its tensors, `addresses` of all that it keeps on the device,
+    the largest first. No tensor shows `hidden_bytes` of `own_bytes`. `is_exact` is False for an estimate.
     """
 
     own_bytes: int = 0
@@ -33,13 +33,13 @@ class Kept:
     hidden_bytes: int = 0
     addresses: tuple[int, ...] = ()
     are_tensors: bool = True
-    """Whether the elements are tensors themselves, not objects that have some."""
+    """Whether the elements are tensors themselves, not objects that have tensors."""
     is_of_exceptions: bool = False
     is_exact: bool = True
 
     @classmethod
     def together(cls, parts: Sequence[Kept]) -> Kept:
-        """What several variables keep."""
+        """What several variables keep together."""
         return cls(
             **{amount: sum(getattr(part, amount) for part in parts) for amount in _AMOUNTS},
             shapes=frozenset().union(*(part.shapes for part in parts)),
@@ -55,16 +55,16 @@ class Kept:
 
     @property
     def freed_on_host_bytes(self) -> int:
-        """The host memory that would be free without the graphs."""
+        """The host memory that would be freed without the graphs."""
         return self.host_graph_bytes + self.node_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class GrowingVariable:
-    """A variable that keeps more and more: a container with its first and last length, or one tensor.
+    """A variable that keeps more and more: a container with its first and last length, or a single variable.
 
-    `container` is None for a single variable. `grown_bytes` came between `first` and `last`, on the device or, if that
-    is less than `GROWTH_BYTES`, in the host's memory.
+    `container`, that of the `last` look, is None for a single variable. `grown_bytes` came between the looks `first`
+    and `last`, on the device or, if the variable keeps hardly anything there, in host memory.
     """
 
     name: str
@@ -77,39 +77,39 @@ class GrowingVariable:
     first_elements: int = 0
     graphs: int = 0
     lists: int = 0
-    """How many containers in the one of this name get longer, as in a dictionary of lists; 0 where it does itself.
-    `container` then has the elements of all, and their type."""
+    """How many containers inside the one of this name get longer, as in a dictionary of lists; 0 if it does itself.
+    `container` then has the type of the inner containers, and the elements of all of them."""
 
     @property
     def element(self) -> str:
-        """What to call one of the tensors that it gets."""
+        """What the program may call one of the tensors that are added: `loss` for `losses`."""
         if self.container is None:
             return self.name
         return singular(self.name) if self.kept.are_tensors else singular("")
 
     @property
     def is_scalar(self) -> bool:
-        """Whether all its tensors are single numbers."""
+        """Whether each of its tensors is a single number."""
         return not any(size > 1 for shape in self.kept.shapes for size in shape)
 
     @property
     def is_full(self) -> bool:
-        """Whether it has as many elements as it may have: what comes now takes the place of another."""
+        """Whether it has as many elements as it may have, so that a new element replaces an old one."""
         return self.container is not None and 0 < self.container.limit <= self.container.elements
 
     @property
     def is_linked(self) -> bool:
-        """Whether it is a tree or chain of objects of one class."""
+        """Whether it is a tree or a chain of objects of one class: see `BELOW`."""
         return self.name.endswith(BELOW)
 
     @property
     def has_several_tensors(self) -> bool:
-        """Whether several tensors have its name, as those that an iterator keeps, and no graph does."""
+        """Whether several tensors have this name, as those that an iterator keeps, and none of them keeps a graph."""
         return self.container is None and not self.graphs and len(self.kept.addresses) > 1
 
     @property
     def is_on_device(self) -> bool:
-        """Whether it is the device's memory that grows."""
+        """Whether it keeps at least `GROWTH_BYTES` on the device; otherwise its host memory is what counts."""
         return self.kept.device_bytes >= GROWTH_BYTES
 
     @property
@@ -118,13 +118,13 @@ class GrowingVariable:
 
 
 def kept_by(look: Seen, names: Collection[str], device: int, container: Container, graphs: int) -> Kept:
-    """What the elements of the container with these names keep."""
+    """What the elements of a container, which looks have seen by these names, keep; estimated if not all were read."""
     prefixes = tuple(f"{name}[" for name in names)
     own, saved = split(inventory_of(look).storages, prefixes)
     graph_keys = {_key(_path(storage.kept_by, storage.keeper), prefixes) for storage in saved}
     keys = graph_keys | {_key(_path(storage.owner, storage.keeper), prefixes) for storage in own}
     is_of_exceptions = any(storage.keeper is not Keeper.NONE for storage in own + saved)
-    is_whole = inventory_of(look).is_complete and not is_of_exceptions  # of exceptions, even complete looks read a part
+    is_whole = inventory_of(look).is_complete and not is_of_exceptions  # even complete looks read only some exceptions
     is_exact = is_whole or (len(keys) >= container.elements and len(graph_keys) >= graphs)
     can_scale = not is_exact and all(key[:1] in _LITERALS for key in keys)
     scale = max(1.0, container.elements / len(keys)) if keys and can_scale else 1.0
@@ -149,12 +149,12 @@ def kept_by(look: Seen, names: Collection[str], device: int, container: Containe
 
 
 def _scaled(found_bytes: int, scale: float, left_bytes: int) -> int:
-    """An estimate from what was found; the rest of it can only be among the `left_bytes` that have no owner."""
+    """`scale` times what was found, at most `left_bytes` more: the rest can only be in blocks without an owner."""
     return found_bytes + min(int((scale - 1) * found_bytes), left_bytes)
 
 
 def split(storages: Iterable[Storage], prefixes: tuple[str, ...]) -> tuple[list[Storage], list[Storage]]:
-    """The storages of tensors below these names, and those that are kept by the graphs of such tensors."""
+    """The storages whose names begin with these prefixes, and those that the graphs of such tensors keep."""
     own, saved = [], []
     for storage in storages:
         if _path(storage.kept_by, storage.keeper).startswith(prefixes):
@@ -165,7 +165,7 @@ def split(storages: Iterable[Storage], prefixes: tuple[str, ...]) -> tuple[list[
 
 
 def _path(name: OwnerName, keeper: Keeper) -> str:
-    """The name by which a variable leads to a tensor; it is that of the exception for a local that one keeps."""
+    """The path from a variable to a tensor; for a local that an exception keeps, the path to the exception."""
     return name.path if keeper is Keeper.NONE else name.holder
 
 
@@ -174,7 +174,7 @@ def _key(path: str, prefixes: tuple[str, ...]) -> str:
 
 
 def _below_element(path: str, prefixes: tuple[str, ...]) -> str:
-    """The way from an element to a tensor: "" if the element is one."""
+    """The steps from an element to a tensor: "" if the element is the tensor itself."""
     return _split_element(path, prefixes)[2]
 
 
@@ -193,7 +193,7 @@ def addresses_on(device: int, storages: Iterable[Storage]) -> tuple[int, ...]:
 
 
 _LITERALS = frozenset("'\"(-0123456789")
-"""How the keys of elements begin that name one element; a key that is only the name of its type names all."""
+"""How a key in a path begins that stands for one element; other keys are names of types, and stand for many."""
 
 
 _NO_INVENTORY = Inventory((), "", is_of_one_moment=False, is_complete=False)

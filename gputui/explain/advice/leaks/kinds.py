@@ -1,4 +1,4 @@
-"""Kinds of tensors whose number rises from look to look, where no variable is known to keep them."""
+"""Kinds of tensors whose number rises from look to look, for tensors that no variable is known to keep."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ TensorKind = tuple[Category, str, tuple[int, ...], str]
 
 @dataclass(frozen=True, slots=True)
 class KindGrowth:
-    """A kind of tensors with its newest group, and how many there were at the first and the last look.
+    """A kind of tensors with its newest group, and how many of them the first and the last look found.
 
-    `bytes` is by how much they rose: those of one kind need not be of one size (`as_one`).
+    `bytes` is by how much their bytes rose: tensors of one kind need not have one size (`as_one`).
     """
 
     group: TensorGroup
@@ -27,21 +27,21 @@ class KindGrowth:
 
 
 def rises(counts: Sequence[int]) -> bool:
-    """Whether each third lies wholly above the one before, which tensors that come and go within a step do not."""
+    """Whether each third of the counts lies wholly above the third before, unlike those of tensors within a step."""
     size = len(counts) // 3
     first, middle, last = counts[:size], counts[size:-size], counts[-size:]
     return max(first) < min(middle) and max(middle) < min(last) and counts[-1] - counts[0] >= GROWTH_TENSORS
 
 
 def as_one(layout: DeviceLayout) -> tuple[TensorGroup, ...]:
-    """Everything that comes and goes, as one kind: too few owners are known to tell kinds apart."""
+    """All tensors that come and go, as one kind, for looks that know too few owners to tell kinds apart."""
     groups = [group for group in layout.groups if group.category in COMES_AND_GOES]
     count, size_bytes = sum(group.count for group in groups), sum(group.bytes for group in groups)
     return (TensorGroup(Category.UNATTRIBUTED, "", (), "", count, size_bytes, ()),) if groups else ()
 
 
 def growths(looks: Sequence[Sequence[TensorGroup]]) -> list[KindGrowth]:
-    """The kinds that rise from look to look, by bytes."""
+    """The kinds whose number rises from look to look, those that rose by most bytes first."""
     found = [{_kind_of(group): (group.count, group.bytes) for group in groups} for groups in looks]
     rising = []
     for group in looks[-1]:
@@ -57,7 +57,7 @@ def _kind_of(group: TensorGroup) -> TensorKind:
 
 
 def addresses(layout: DeviceLayout, fastest: KindGrowth) -> tuple[int, ...]:
-    """The blocks of this kind."""
+    """The addresses of the blocks of this kind in the newest look."""
     kind = _kind_of(fastest.group)
     return tuple(
         address

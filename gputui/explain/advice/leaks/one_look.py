@@ -1,4 +1,4 @@
-"""The variable that keeps most, before there are looks enough to say whether it grows."""
+"""The finding about the variable that keeps most, before there are looks enough to tell whether it grows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gputui.model.weight import Weight
 from gputui.units import format_bytes
 
 OF_TRAINING = (Category.GRADIENT, Category.OPTIMIZER_STATE)
-"""Where these are, a local variable has the graph of the present step."""
+"""In a program that has these, a local variable with a graph has the graph of the present step."""
 MODELS = (
     "Keep one model and one optimizer on the device: move a model that is ready to host memory (.cpu()) and let its"
     " optimizer go, or save its weights to a file."
@@ -28,7 +28,7 @@ MODELS = (
 
 
 def kept_variable(situation: Situation) -> Finding | None:
-    """The variable that keeps most of the memory: what to do if it grows, which one look cannot tell."""
+    """A variable keeps much memory: what to do if it grows, which so few looks cannot tell."""
     layout, looks = situation.device.layout, situation.looks
     if layout is None or not looks or len(looks) >= LOOKS:
         return None
@@ -60,7 +60,7 @@ def kept_variable(situation: Situation) -> Finding | None:
 
 
 def _how(variable: GrowingVariable) -> str:
-    """What is not seen from the name: that it is a cache, or that its tensors are views."""
+    """Words for what the name does not show: that its tensors are views, or that it is an `lru_cache`."""
     kept, container = variable.kept, variable.container
     if 2 * kept.hidden_bytes > kept.own_bytes:
         return f", through views of {format_bytes(kept.own_bytes - kept.hidden_bytes)}"
@@ -68,7 +68,7 @@ def _how(variable: GrowingVariable) -> str:
 
 
 def _may_grow(variable: GrowingVariable, holder: Holder, layout: DeviceLayout) -> bool:
-    """Whether it is a collection, or a tensor with a graph that is not that of a training step."""
+    """Whether it is a collection, or has an autograd graph that is not that of a training step."""
     if variable.container is not None:
         return holder.elements >= FEWEST_ELEMENTS
     is_of_step = any(category_bytes(layout, kind) for kind in OF_TRAINING) and variable.name.isidentifier()
@@ -76,6 +76,6 @@ def _may_grow(variable: GrowingVariable, holder: Holder, layout: DeviceLayout) -
 
 
 def _is_of_models(holder: Holder, layout: DeviceLayout) -> bool:
-    """Whether most that it keeps are parts of models and optimizers."""
+    """Whether most blocks that it keeps are parts of models and optimizers."""
     owners = [owner for address in holder.addresses if (owner := layout.owners.get(address))]
     return 2 * sum(owner.category in OF_MODELS for owner in owners) > len(owners)

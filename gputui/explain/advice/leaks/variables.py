@@ -1,7 +1,7 @@
 """Which variables keep more and more tensors: containers that get longer, and single variables that keep ever more.
 
-The length of a container is exact in every look that came to it, so its growth shows even where looks have time for a
-part of the tensors only. Its bytes are then an estimate from the elements that are known.
+The length of a container is exact in every look that came to it, so its growth shows even if looks have time for only
+a part of its tensors. The bytes are then an estimate from the elements that were read.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from gputui.protocol.owners import BELOW
 
 
 def growing_variables(looks: Sequence[Seen], device: int, *, has_host: bool) -> list[GrowingVariable]:
-    """The variables that keep more and more memory of the device, the fastest growing first.
+    """The variables that keep more and more memory of the device, those that grew most first.
 
-    `has_host`: also those that fill the host's memory with graphs.
+    `has_host`: after them, variables that fill host memory with autograd graphs.
     """
     growing = _together([_growing_container(run, device) for run in _growing_containers(looks)], looks, device)
     growing += _filling_containers(looks, device, {variable.name for variable in growing})
@@ -50,9 +50,9 @@ def growing_variables(looks: Sequence[Seen], device: int, *, has_host: bool) -> 
 
 
 def growing_with_counters(looks: Sequence[Seen], device: int, growth: Growth) -> list[GrowingVariable]:
-    """Containers that got longer in a few looks, where the counters tell that memory grows, and they keep most of it.
+    """Containers that got longer in a few looks and got most of the growth that the counters show.
 
-    A program that is slow or busy is looked at seldom, while its counters are read each second.
+    Of a program that is slow or busy, looks are rare, while its counters are read each second.
     """
     growing = _together(
         [_growing_container(run, device) for run in _growing_containers(looks, FEWEST_LOOKS)], looks, device
@@ -63,7 +63,7 @@ def growing_with_counters(looks: Sequence[Seen], device: int, growth: Growth) ->
 
 
 def in_one_look(look: Seen, name: str, device: int) -> GrowingVariable | None:
-    """What the variable of this name keeps in a look, which alone does not tell whether it grows."""
+    """What the variable of this name keeps in one look, which does not tell whether it grows; None if nothing."""
     container = next((found for found in inventory_of(look).containers if found.name == name), None)
     if container is not None:
         return _growing_container([(look, container)], device)
@@ -76,7 +76,7 @@ def in_one_look(look: Seen, name: str, device: int) -> GrowingVariable | None:
 
 
 def _together(growing: list[GrowingVariable], looks: Sequence[Seen], device: int) -> list[GrowingVariable]:
-    """These, where several are in one container, as that one: a dictionary of lists that all get longer."""
+    """The growing containers; several inside one container become that one, as for a dictionary of lists."""
     for outer in inventory_of(looks[-1]).containers if len(growing) > 1 else ():
         inside = [v for v in growing if v.container is not None and v.name.startswith(f"{outer.name}[")]
         if "[" in outer.name or len(inside) < 2:
@@ -99,7 +99,7 @@ def _together(growing: list[GrowingVariable], looks: Sequence[Seen], device: int
 
 
 def _filling_containers(looks: Sequence[Seen], device: int, growing: Collection[str]) -> list[GrowingVariable]:
-    """Containers that keep more and more although they get no longer, as their elements do: `sessions[user].past`."""
+    """Containers that get no longer but whose elements keep more and more: `sessions[user].past`."""
     if len(looks) < LOOKS_OF_VARIABLES:
         return []
     filling = []
@@ -118,13 +118,13 @@ def _filling_containers(looks: Sequence[Seen], device: int, growing: Collection[
 
 
 def _bytes_below(look: Seen, name: str, device: int) -> int:
-    """What is on a device in the elements of the container of this name."""
+    """The bytes on a device that the elements of the container of this name keep."""
     own, saved = split(inventory_of(look).storages, (f"{name}[",))
     return bytes_on(device, own + saved)
 
 
 _Run = list[tuple[Seen, Container]]
-"""The looks since a container last became shorter, each with the container."""
+"""Looks at one container, oldest first, each with the container as it was then."""
 
 
 def _growing_containers(looks: Sequence[Seen], at_least: int = LOOKS) -> list[_Run]:
@@ -142,7 +142,7 @@ def _growing_containers(looks: Sequence[Seen], at_least: int = LOOKS) -> list[_R
 
 
 def _since_shortest(run: _Run) -> _Run:
-    """The looks since the container last became shorter, as a list does that is emptied at the end of an epoch."""
+    """The looks since the container last got shorter, as a list that is emptied at the end of an epoch does."""
     start = 0
     for number in range(1, len(run)):
         if run[number][1].elements < run[number - 1][1].elements:
@@ -151,9 +151,9 @@ def _since_shortest(run: _Run) -> _Run:
 
 
 def _grows(run: _Run, at_least: int) -> bool:
-    """Whether it has so many looks, and becomes longer: in most of them, and in the last third.
+    """Whether a container was in so many looks, and got longer in half of them and in the last third.
 
-    One that was filled and then stays is no leak.
+    A container that was filled and then stays is no leak.
     """
     lengths = [container.elements for _, container in run]
     rises = sum(later > earlier for earlier, later in pairwise(lengths))
@@ -185,7 +185,7 @@ def _growing_container(run: _Run, device: int) -> GrowingVariable:
 
 
 def _single_variables(looks: Sequence[Seen], device: int) -> list[GrowingVariable]:
-    """A tensor that is made longer and longer, a sum whose graph keeps every step, a tree or chain of objects."""
+    """Growing single variables: a tensor made longer and longer, a sum whose graph keeps each step, a tree or chain."""
     if len(looks) < LOOKS_OF_VARIABLES:
         return []
     newest = _by_variable(inventory_of(looks[-1]).storages, device)
@@ -204,9 +204,9 @@ def _single_variables(looks: Sequence[Seen], device: int) -> list[GrowingVariabl
 
 
 def suspected_variables(looks: Sequence[Seen], device: int) -> list[GrowingVariable]:
-    """Single variables that may be what grows, where that something grows is certain: the one that grew most first.
+    """Single variables that may be what grows, if it is certain that something does; those that grew most first.
 
-    A large graph is rarely walked as a whole, so that a look may find less of it than the one before.
+    They need not grow in every look: a large graph is rarely walked as a whole, so a look may find less of it.
     """
     by_variable = [_by_variable(inventory_of(look).storages, device) for look in looks]
     suspects = []
@@ -219,16 +219,16 @@ def suspected_variables(looks: Sequence[Seen], device: int) -> list[GrowingVaria
 
 
 def _still_rises(sizes: Sequence[int]) -> bool:
-    """Whether the last third lies above the first and goes on above the middle: what a loop has begun with stays."""
+    """Whether the last third lies above the first and well above the middle: what a loop begins with stays equal."""
     third = len(sizes) // 3
     first, middle, last = max(sizes[:third]), max(sizes[third:-third]), max(sizes[-third:])
     return min(sizes[-third:]) > first and last - middle >= STILL_RISES_SHARE * (last - first)
 
 
 def _rising(looks: Sequence[Seen], sizes: Sequence[int]) -> list[int]:
-    """The numbers of the looks that found more than all before them; [] if a complete look did not.
+    """The numbers of the looks that found more than all before them; [] if a complete look did not find more.
 
-    An incomplete look may find less, although the variable keeps more.
+    An incomplete look may find less although the variable keeps more.
     """
     rising = [0]
     for number in range(1, len(looks)):
@@ -264,7 +264,7 @@ def _growing_variable(
 
 
 def _by_variable(storages: Iterable[Storage], device: int) -> dict[str, list[Storage]]:
-    """Those of single variables that can grow, by the name without its place."""
+    """The storages of single variables that can grow, by the variable's path without its place."""
     by_variable: dict[str, list[Storage]] = defaultdict(list)
     for storage in storages:
         if storage.device != device or storage.category not in OF_VARIABLES:
@@ -278,6 +278,6 @@ def _by_variable(storages: Iterable[Storage], device: int) -> dict[str, list[Sto
 
 
 def _linked(path: str) -> str:
-    """Of a tensor in a tree or chain of objects, the tree or chain."""
+    """The path of the tree or chain that a tensor is in, `last[...]` of `last[...].hidden`; other paths as they are."""
     first, below, _ = path.partition(BELOW)
     return f"{first}{below}"

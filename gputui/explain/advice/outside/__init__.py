@@ -1,1 +1,1 @@
-"""Findings about memory outside PyTorch's allocator: contexts, other processes, NCCL, pinned host memory."""
+"""Findings about memory outside PyTorch's allocator: CUDA contexts, other processes, NCCL, pinned host memory."""

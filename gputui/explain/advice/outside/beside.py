@@ -1,4 +1,4 @@
-"""Memory beside PyTorch's caching allocator: NCCL's, pinned host memory, and reserved memory that is not there."""
+"""Memory beside PyTorch's device memory: NCCL's, pinned host memory, and reserved memory that was unmapped."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ UNMAPPED = (
 
 
 def nccl(situation: Situation) -> Finding | None:
-    """NCCL takes its buffers from the driver, which has nothing left while PyTorch's cache is full."""
+    """NCCL takes its buffers from the driver, which has hardly any memory left while PyTorch's cache is large."""
     device, collectives = situation.device, situation.moment.greeting.collectives
     free, layout = value_of(device.driver.device_free_bytes), device.layout
     releasable = layout.release.releasable_bytes if layout else 0
@@ -60,10 +60,10 @@ def pinned_rounding(situation: Situation) -> Finding | None:
     pinned = sorted((storage for storage in moment.host.storages if storage.is_pinned), key=lambda s: -_added(s))
     works_on = max(moment.devices, key=lambda device: device.statistics.allocated_bytes)
     asked, added = sum(storage.size_bytes for storage in pinned), sum(map(_added, pinned))
-    is_said_here = works_on.index == situation.device.index  # it is the process's, so one device says it
+    is_said_here = works_on.index == situation.device.index  # host memory is no device's: only one device says it
     if not is_said_here or added < max(PINNED_ROUNDING_BYTES, PINNED_ROUNDING_SHARE * asked):
         return None
-    if held is None or asked + added > held:  # registered otherwise, or with pinned_max_round_threshold_mb
+    if held is None or asked + added > held:  # pinned otherwise, or not rounded
         return None
     top = pinned[0]
     size, rounded = format_bytes(top.size_bytes), format_bytes(top.size_bytes + _added(top))
@@ -83,7 +83,7 @@ def pinned_rounding(situation: Situation) -> Finding | None:
 
 
 def unmapped(situation: Situation) -> Finding | None:
-    """PyTorch counts more as reserved than the process has on the device."""
+    """PyTorch counts more memory as reserved than NVML says the process has on the device."""
     device = situation.device
     used = value_of(device.driver.process_used_bytes)
     missing = device.statistics.reserved_bytes - (used or 0)
@@ -109,5 +109,4 @@ def unmapped(situation: Situation) -> Finding | None:
 
 
 def _added(storage: Storage) -> int:
-    """What rounding up to a power of two adds."""
     return (1 << (storage.size_bytes - 1).bit_length()) - storage.size_bytes if storage.size_bytes > 0 else 0

@@ -1,4 +1,4 @@
-"""CUDA contexts where nothing is computed: this process's on a device without its tensors, and others' on its own."""
+"""CUDA contexts of no use: of this process on a device without its tensors, and of other processes on its device."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REMEDY = (
 
 
 def idle_context(situation: Situation) -> Finding | None:
-    """This process holds memory on a device on which it has no tensors, while it works on another."""
+    """This process holds memory on a device without having tensors there, while it has tensors on another."""
     device = situation.device
     used = value_of(device.driver.process_used_bytes)
     worked_on = [other for other in situation.moment.devices if other.statistics.allocated_bytes]
@@ -42,7 +42,7 @@ def idle_context(situation: Situation) -> Finding | None:
 
 
 def visitors(situation: Situation) -> Finding | None:
-    """Other processes that work on another device and hold a CUDA context on this one."""
+    """Other processes work on another device and hold a CUDA context on this one."""
     driver, world_size = situation.device.driver, situation.moment.greeting.world_size or 1
     total, held = value_of(driver.device_total_bytes), visited_bytes(situation)
     if not total or held < OTHERS_SHARE * total:
@@ -62,7 +62,7 @@ def visitors(situation: Situation) -> Finding | None:
 
 
 def visited_bytes(situation: Situation) -> int:
-    """What processes hold here that work on another device."""
+    """The bytes that processes hold here which work on another device."""
     return sum(one.used_bytes for one in situation.device.driver.visitors)
 
 

@@ -1,4 +1,4 @@
-"""Why NVML shows more than PyTorch, who else is on the device, and memory that is neither live nor plain cache."""
+"""Why NVML shows more than PyTorch, who else is on the device; pools, pending blocks and rounding."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gputui.units import format_bytes
 
 
 def gap(situation: Situation) -> Finding | None:
-    """NVML's number for the process against `memory_allocated()`."""
+    """NVML shows more for the process than `memory_allocated()`."""
     bridge = situation.device.bridge
     used = value_of(bridge.process_used_bytes) if bridge else None
     outside = value_of(bridge.outside_torch_bytes) if bridge else None
@@ -55,13 +55,13 @@ def _outside(situation: Situation, outside: int) -> str:
 
 
 def others(situation: Situation) -> Finding | None:
-    """Other processes on the same device."""
+    """Other processes hold memory of the device."""
     bridge, total = situation.device.bridge, value_of(situation.device.driver.device_total_bytes)
     used = value_of(bridge.other_processes_bytes) if bridge else None
     if bridge is None or not total or used is None or used < OTHERS_SHARE * total:
         return None
     if visited_bytes(situation) >= OF_VISITORS_SHARE * used:
-        return None  # `visitors` says it
+        return None  # the finding `visitors` says it
     room = situation.device.room
     is_short = room is not None and used > room.after_release_bytes and not situation.moment.ended
     return Finding(
@@ -74,7 +74,7 @@ def others(situation: Situation) -> Finding | None:
 
 
 def pools(situation: Situation) -> Finding | None:
-    """Free memory in pools of graphs and MemPools."""
+    """Memory is free in the private pools of CUDA graphs and MemPools."""
     layout = situation.device.layout
     free = layout.release.composition.private_pool_free_bytes if layout else 0
     if layout is None or free < PART_BYTES:
@@ -96,7 +96,7 @@ def pools(situation: Situation) -> Finding | None:
 
 
 def pending(situation: Situation) -> Finding | None:
-    """Freed blocks that still wait for another stream."""
+    """Freed blocks still wait for another stream."""
     layout = situation.device.layout
     waiting = layout.statistics.active_bytes - layout.statistics.allocated_bytes if layout else 0
     if layout is None or waiting < PART_BYTES:
@@ -118,7 +118,7 @@ def pending(situation: Situation) -> Finding | None:
 
 
 def rounding(situation: Situation) -> Finding | None:
-    """How much larger the blocks are than the requests."""
+    """Blocks are much larger than the requests."""
     layout = situation.device.layout
     if layout is None:
         return None

@@ -1,1 +1,1 @@
-"""Findings about what the program does: training loops, batches, the cache of keys and values."""
+"""Findings about what the program does: training loops, batches, KV caches, inference servers."""

@@ -1,4 +1,4 @@
-"""What each sample of a batch needs within a step; with two sizes of a batch seen, what the rest of a step needs."""
+"""What each sample of a batch needs within a step; if looks saw two batch sizes, also what a step needs besides."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from gputui.model.weight import Weight
 from gputui.units import format_bytes
 
 OF_ACTIVATIONS, LEAST_PART = 0.5, 0.1
-"""The first dimension of so large a part of the activations is the size of the batch, or a multiple of it: models
-flatten a batch of sequences to one of words. As itself it must be that of the second part at least."""
+"""The batch size divides the first dimension of the first share of the activations at least, since models flatten a
+batch of sequences to one of words; and it is itself the first dimension of the second share at least."""
 NAMELESS_AT_MOST = 0.1
-"""Of the allocated bytes: a look with more of them has not seen all activations."""
+"""Of the allocated bytes: a look with more memory without a name has not seen all activations."""
 OF_NEED = 0.25
-"""Of what is held only within a step: with fewer activations, the batch decides little."""
+"""Of the memory held only within a step: with fewer activations, the batch size decides little."""
 
 Highest = Mapping[int, tuple[int, int]]
-"""By the size of a batch, what was allocated in the highest look at one, and what of that were activations."""
+"""By batch size: the allocated bytes in the highest look at it, and the bytes of activations in that look."""
 
 
 def batch(situation: Situation) -> Finding | None:
-    """How a step's need grows with the size of its batch."""
+    """How much each sample of a batch needs."""
     need, top = need_of(situation.device), situation.device.top
     highest = highest_of([*(look.layout for look in situation.looks), *([top] if top else [])])
     if need is None or not highest:
@@ -44,10 +44,10 @@ def batch(situation: Situation) -> Finding | None:
 
 
 def _slope(highest: Highest, need_bytes: int) -> Finding | None:
-    """The same from the smallest and the largest batch that were seen; None where there was one, or it was no line.
+    """The need of a sample from the smallest and the largest batch; None with one batch size, or without a line.
 
-    Looks end before the backward pass, whose own memory grows with the batch, too: they tell what no sample needs, and
-    the step's need tells the rest.
+    Looks come before the backward pass, whose own memory grows with the batch, too. So looks tell what a step needs
+    without any sample, and the step's need tells what the samples of the largest batch need.
     """
     (small, (small_bytes, _)), (large, (large_bytes, _)) = min(highest.items()), max(highest.items())
     if small == large or large_bytes <= small_bytes:
@@ -72,7 +72,7 @@ def _finding(title: str, evidence: str, size_bytes: int) -> Finding:
 
 
 def highest_of(layouts: Iterable[DeviceLayout]) -> Highest:
-    """The highest look at each size of a batch."""
+    """The highest look at each batch size, of looks that have named nearly all memory."""
     highest: dict[int, tuple[int, int]] = {}
     for layout in layouts:
         size = size_of_batch(layout) if _is_named(layout) else 0
@@ -83,7 +83,7 @@ def highest_of(layouts: Iterable[DeviceLayout]) -> Highest:
 
 
 def _saved_bytes(layout: DeviceLayout) -> int:
-    """The activations of a step: what a variable keeps with its graph is none of it."""
+    """The bytes of activations saved for a backward pass; results that only variables hold do not count."""
     return sum(group.saved_bytes for group in layout.groups if group.category is Category.ACTIVATION)
 
 
@@ -93,7 +93,7 @@ def _is_named(layout: DeviceLayout) -> bool:
 
 
 def size_of_batch(layout: DeviceLayout) -> int:
-    """The first dimension that most activations share, themselves or as a factor; 0 where there is none."""
+    """The first dimension that divides that of most activations, the likely batch size; 0 if there is none."""
     sizes: Counter[int] = Counter()
     for group in layout.groups:
         if group.category is Category.ACTIVATION and len(group.shape) > 1:

@@ -1,4 +1,4 @@
-"""The cache of keys and values that generation fills: its tokens, layers and bytes for each token."""
+"""The KV cache that generation fills: its tokens, layers and bytes for each token."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from gputui.model.weight import Weight
 from gputui.units import format_bytes
 
 _OF_TRANSFORMERS = re.compile(r"\.layers\[\d+\]\.(keys|values)$|past_key_values")
-"""There, keys and values are of shape (sequences, heads, tokens, size of a head)."""
+"""Names in transformers' caches, whose keys and values have the shape (sequences, heads, tokens, size of a head)."""
 _OF_KEYS_AND_VALUES = 4
-"""How many dimensions they have; of more, the first are for keys and values, and for the layers."""
+"""How many dimensions keys or values have; the first of more are for keys and values, and for the layers."""
 _NUMBER = re.compile(r"(?<=[.\[])\d+(?=[\].]|$)")
 _KEYS_OR_VALUES = re.compile(r"\b(key|value|k|v)(?=s?_)|(?<=_)(key|value|k|v)s?\b")
 _BITS = re.compile(r"\d+")
 
 
 class _Size(NamedTuple):
-    """What one tensor has room for: `tokens` for each of `sequences`, or for all in `blocks` of a paged cache.
+    """What one tensor has room for: `tokens` for each of `sequences`, or `tokens` in all `blocks` of a paged cache.
 
     `key_bytes` is what the keys of one layer take.
     """
@@ -37,14 +37,14 @@ class _Size(NamedTuple):
 
 
 class _Cache(NamedTuple):
-    """All layers of one cache: a server may have one for each of its sessions."""
+    """All layers of one cache; a server may have a cache for each of its sessions."""
 
     size: _Size
     layers: int
 
 
 def kv_cache(situation: Situation) -> Finding | None:
-    """How much memory the keys and values take, in all and for each token."""
+    """How much memory the KV cache takes, in all and for each token."""
     layout = situation.device.layout
     storages = [s for s in layout.storages if s.category is Category.KV_CACHE] if layout else []
     total_bytes = sum(storage.size_bytes for storage in storages)
@@ -65,7 +65,7 @@ def kv_cache(situation: Situation) -> Finding | None:
 
 
 def _title(storages: list[Storage]) -> str:
-    """The tokens, sequences and layers; "" if the shapes do not say them."""
+    """The title with tokens, sequences and layers; "" if the shapes do not tell them."""
     caches = list(filter(None, map(_cache_of, _by_cache(storages).values())))
     if not caches:
         return ""
@@ -86,7 +86,7 @@ def _title(storages: list[Storage]) -> str:
 
 
 def _by_cache(storages: list[Storage]) -> dict[str, dict[str, list[Storage]]]:
-    """The tensors by the name of their cache and the number of their layer, the last number in the name."""
+    """The tensors by the name of their cache and by their layer, which is the last number in the name."""
     caches: dict[str, dict[str, list[Storage]]] = {}
     for storage in storages:
         name = storage.owner.layer_of_cache

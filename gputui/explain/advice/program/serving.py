@@ -1,4 +1,4 @@
-"""What keeps the requests of an inference server waiting, and what would keep it from starting again."""
+"""What keeps the requests of an inference server waiting, and what would keep the server from starting or waking."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from gputui.model.weight import Weight
 from gputui.units import format_bytes
 
 SEATS = {"transformers": "max_requests_per_batch", "SGLang": "max_running_requests"}
-"""What engines call their limit of running requests, if that is not vLLM's `max_num_seqs`."""
+"""The engines' names for the limit of running requests, if not vLLM's `max_num_seqs`."""
 
 
 def waits_for_blocks(situation: Situation) -> Finding | None:
-    """Requests wait, or were preempted, while hardly any block is free, or fewer than the longest request has."""
+    """Requests wait, or running ones were preempted: few blocks are free, or fewer than the longest request has."""
     serving = situation.moment.serving
     if serving is None or not (serving.use.waiting or serving.use.preemptions):
         return None
@@ -43,7 +43,7 @@ def waits_for_blocks(situation: Situation) -> Finding | None:
 
 
 def waits_for_seats(situation: Situation) -> Finding | None:
-    """Requests wait while many blocks are free, since as many run as the engine's limit allows."""
+    """Requests wait although many blocks are free, since as many run as the engine's limit allows."""
     serving = situation.moment.serving
     free = _free_share(serving)
     if serving is None or free is None or free < IDLE_BLOCKS_SHARE or not serving.use.waiting:
@@ -63,7 +63,7 @@ def waits_for_seats(situation: Situation) -> Finding | None:
 
 
 def would_not_start_again(situation: Situation) -> Finding | None:
-    """Other processes came after the server and hold what it asks for when it starts: it checks that by its flag."""
+    """Other processes hold what the server would need at its start, when `requested_bytes` have to be free."""
     serving, device = situation.moment.serving, situation.device
     wanted = serving.profile.requested_bytes if serving else None
     total = serving.profile.device_total_bytes if serving else None
@@ -89,7 +89,7 @@ def would_not_start_again(situation: Situation) -> Finding | None:
 
 
 def would_not_wake(situation: Situation) -> Finding | None:
-    """A server in sleep mode has given back more than is free now: waking up would fail."""
+    """A server in sleep mode has given back more memory than is free now: waking up would fail."""
     device = situation.device
     needed = asleep(device).bytes if situation.moment.serving else 0
     free = value_of(device.driver.device_free_bytes)
@@ -108,7 +108,7 @@ def would_not_wake(situation: Situation) -> Finding | None:
 
 
 def _blocks_of_longest(serving: Serving) -> int:
-    """The blocks of the longest request that runs; 0 where it is not known."""
+    """How many blocks the longest running request has; 0 if that is not known."""
     return blocks_of_request(serving.cache.groups, serving.use.longest_tokens or 0, serving.settings) or 0
 
 

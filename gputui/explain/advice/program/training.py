@@ -1,4 +1,4 @@
-"""Habits that cost memory or time: kept gradients, graphs without a backward pass, states in 32 bits, one worker."""
+"""Habits that cost memory or time: kept gradients, unused autograd graphs, 32-bit optimizer states, one worker."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from gputui.units import format_bytes, format_duration
 
 
 def kept_gradients(situation: Situation) -> Finding | None:
-    """Gradients that stay through every forward pass, beside the activations; or that a program leaves as it stops."""
+    """Gradients stay through every forward pass, beside the activations, or in a program that stands still."""
     if situation.is_idle:
         return _left_gradients(situation)
     whole = [look for look in situation.looks if look.is_complete]
@@ -75,13 +75,13 @@ def kept_gradients(situation: Situation) -> Finding | None:
 
 
 def _optimizer_of(layout: DeviceLayout, models: Collection[str]) -> str:
-    """The variable of the optimizer that has states for one of these models; "optimizer" if none is known."""
+    """The variable of an optimizer with states for one of these models; "optimizer" if none is known."""
     states = (s.owner.state for s in layout.storages if s.category is Category.OPTIMIZER_STATE)
     return next((state.optimizer for state in states if root_of(state.parameter) in models), "optimizer")
 
 
 def _left_gradients(situation: Situation) -> Finding | None:
-    """Gradients in a program that stands still, such as a notebook between two cells."""
+    """Gradients stay in a program that stands still, such as a notebook between two cells."""
     layout = situation.device.layout
     left = category_bytes(layout, Category.GRADIENT) if layout else 0
     if layout is None or left < max(PART_BYTES, GRADIENT_SHARE * layout.statistics.allocated_bytes):
@@ -100,7 +100,7 @@ def _left_gradients(situation: Situation) -> Finding | None:
 
 
 def unused_graph(situation: Situation) -> Finding | None:
-    """Activations saved for backward in a program that runs no backward pass: evaluation without `no_grad`."""
+    """Activations are saved in a program that runs no backward pass: evaluation without `no_grad`."""
     looks = situation.looks
     if len(looks) < HABIT_LOOKS or looks[-1].time - looks[0].time < UNUSED_GRAPH_SPAN_S or not is_moving(looks):
         return None
@@ -128,7 +128,7 @@ def unused_graph(situation: Situation) -> Finding | None:
 
 
 def optimizer_states(situation: Situation) -> Finding | None:
-    """Two states of 32 bits for each parameter."""
+    """The optimizer keeps two 32-bit states or more for each parameter."""
     layout = situation.device.layout
     if layout is None:
         return None
@@ -157,13 +157,13 @@ def optimizer_states(situation: Situation) -> Finding | None:
 
 
 def _is_tight(situation: Situation) -> bool:
-    """Whether a tenth of the device or less is left for another tensor."""
+    """Whether the largest tensor that still fits is below `TIGHT_SHARE` of the device."""
     room, total = situation.device.room, value_of(situation.device.driver.device_total_bytes)
     return room is not None and bool(total) and room.after_release_bytes < TIGHT_SHARE * (total or 0)
 
 
 def one_worker(situation: Situation) -> Finding | None:
-    """The device waits for the only DataLoader worker."""
+    """The device waits for the only worker of a DataLoader."""
     workers, utilization = situation.moment.host.workers, situation.device.driver.utilization_percent
     if workers is None or isinstance(utilization, Absent):
         return None
@@ -181,13 +181,13 @@ def one_worker(situation: Situation) -> Finding | None:
 
 
 def _since_there_were(category: Category, looks: Sequence[Seen]) -> Sequence[Seen]:
-    """The looks since there has been as much of a category as now: the first step has to allocate it."""
+    """The looks since there is as much of a category as now: a first step has yet to allocate its gradients."""
     now = category_bytes(looks[-1].layout, category) if looks else 0
     return tuple(dropwhile(lambda look: category_bytes(look.layout, category) < now, looks))
 
 
 def _states(layout: DeviceLayout) -> tuple[Counter[str], Counter[str]]:
-    """Bytes and elements of the float32 states, by their name in the optimizer ("exp_avg")."""
+    """Bytes and elements of the float32 optimizer states, by the name of the state ("exp_avg")."""
     sizes: Counter[str] = Counter()
     elements: Counter[str] = Counter()
     for storage in layout.storages:
