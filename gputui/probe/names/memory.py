@@ -153,11 +153,13 @@ class Memory:
         for storage in inventory["storages"] if collections else ():
             if storage["device"] != HOST and storage["category"] not in STAYING:
                 sizes[_container_of(storage)].append(storage["size_bytes"])
-        for name, where, handles, elements in collections:
+        for collection in collections:
+            name, where = collection.name, collection.where
             found = [*sizes.get((name, where), ()), *sizes.get((name, EXCEPTION), ())]
-            # of a long container, the search has read a part
-            if sum(found) * max(elements, len(found)) > (1 - NAMED_WELL) * self.requested_bytes * len(found):
-                self.remembered.keep(name, where, handles)
+            # the search has read a part of a long container: the rest is likely to hold as much for each element
+            elements = max(collection.elements, len(found))
+            if sum(found) * elements > (1 - NAMED_WELL) * self.requested_bytes * len(found):
+                self.remembered.keep(collection)
 
     def _add_unchanged(
         self, inventory: dict[str, Any], earlier: dict[int, dict[str, Any]], described_map: dict[str, Any]

@@ -87,8 +87,9 @@ class Remembered:
         self._forget_oldest()
         return not before.issuperset(self._keepers)
 
-    def keep(self, name: str, where: Where, handles: tuple[Handle, ...]) -> None:
+    def keep(self, collection: Collection) -> None:
         """Remember a container that a search has come to, with the object that has it as an attribute, if any."""
+        name, where, handles, _ = collection
         if not any(handles[-1] in kept.handles for kept in self._keepers.values()):
             self._keepers[handles[-1]] = _Remembered(name, where, handles, ContainerTensors())
             self._forget_oldest()

@@ -219,7 +219,7 @@ def what_a_search_has_come_to_stays_remembered_wherever_it_is():
     memory = Memory()
     come_to = take_inventory(torch, memory=memory)["collections"]
     for collection in come_to:
-        memory.remembered.keep(*collection)
+        memory.remembered.keep(collection)
     names = sorted(keeper.named.name for keeper in memory.remembered.keepers())
     assert names == sorted(collection.name for collection in come_to), names
     assert {"in_closure", "holder.kept", "slotted.kept", "history", "Log.entries", "embedded"} <= set(names), names
