@@ -77,7 +77,7 @@ def with_outcomes(
 
 
 def with_outcome(findings: Sequence[Finding], replayed: Replayed | None) -> tuple[Finding, ...]:
-    """The findings; the replay's result is added to advice of expandable segments, or replaces it if they do not help."""
+    """The findings; the replay's result is added to advice of expandable segments, or replaces it if it is no help."""
     if replayed is None:
         return tuple(findings)
     return tuple(
