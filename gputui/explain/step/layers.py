@@ -14,7 +14,7 @@ from gputui.model.attached.trace import ALLOC, FREE_REQUESTED
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Events [`first`, `end`): bytes by kind after the highest event, in the order of `KINDS`, and the most reserved."""
+    """Events [`first`, `end`): bytes by kind, in the order of `KINDS`, at the highest event, and the most reserved."""
 
     first: int
     end: int

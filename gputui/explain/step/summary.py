@@ -79,7 +79,7 @@ def cost_words(step: Step, recorded: RecordedTraces) -> str:
 
 
 def _slowdown(cost: RecordingCost, events: int) -> float | None:
-    """How many times as long steps took while recorded; None if too few (of `events` each) passed before or during it."""
+    """How many times as long steps took while recorded; None if too few (of `events` each) passed to compare."""
     if not events or min(cost.before_events, cost.during_events) < WHOLE_STEPS_COUNTED * events:
         return None
     if cost.before_s <= 0 or cost.during_s <= 0:
