@@ -71,7 +71,7 @@ _FORMS = MappingProxyType({dict: "a table", int: "a number", str: "a text in quo
 
 
 def target_of(raw: Mapping[str, Any]) -> Target:
-    """The target of an entry of `[[tool.gputui.check]]`. Raises UsageError that names a wrong key."""
+    """The target of an entry of `[[tool.gputui.check]]`. Raises UsageError, which names a wrong key."""
     known = [one.name for one in fields(Row)]
     for key, value in raw.items():
         if key not in known:

@@ -86,7 +86,7 @@ class Naming:
         """By block, as indices in `KINDS`."""
 
     def _name_counterparts(self, steps: Sequence[tuple[int, int]]) -> None:
-        """Give blocks the owner of their counterpart in a later step: the same request, the nth by the same stack.
+        """Name blocks like their counterparts in other steps: the nth request of the same size by the same stack.
 
         Only gradients and activations have counterparts: parameters and optimizer states stay.
         """

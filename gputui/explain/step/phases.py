@@ -110,9 +110,9 @@ def _outermost(stack: Sequence[CallSite]) -> tuple[str, str]:
 
 
 def _resolved(runs: list[tuple[Phase, int]]) -> Iterator[tuple[Phase, int]]:
-    """Give code outside all phases a phase: between backward and optimizer it clips gradients, so it is optimizer's.
+    """Give runs of code outside all phases a phase: optimizer between backward and optimizer, where it clips gradients.
 
-    The same holds between two runs of the optimizer. Elsewhere such code loads a batch or computes a loss: forward.
+    It is optimizer between two optimizer runs, too. Elsewhere such code loads a batch or computes a loss: forward.
     """
     known = [phase for phase, _ in runs]
     for place, (phase, first) in enumerate(runs):

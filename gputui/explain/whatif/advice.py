@@ -28,7 +28,7 @@ class Replayed:
 
     @property
     def helps(self) -> bool:
-        """Whether expandable segments meet a request that failed, or, where none failed, save `WORTH_SAYING`."""
+        """Whether expandable segments meet a request that failed, or, if none failed, save `WORTH_SAYING` or more."""
         before, after = self.baseline.outcome, self.expandable.outcome
         if before.unmet_requests:
             return not after.is_out_of_memory and after.unmet_requests < before.unmet_requests

@@ -112,7 +112,7 @@ class Architecture:
 
 
 def architecture_of(configuration: Mapping[str, Any], name: str) -> Architecture:
-    """The sizes in a config.json. Raises GputuiError that names a key which is missing or cannot be."""
+    """The sizes in a config.json. Raises GputuiError for a key that is missing or has an impossible value."""
     said = _text_model(configuration)
     text = {**DEFAULTS.get(str(said.get("model_type")), {}), **said}
     read = _Reader(text, name)

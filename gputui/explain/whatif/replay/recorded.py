@@ -178,7 +178,7 @@ def with_order(
 
 
 def _agreement(settings: AllocatorSettings, operations: Operations, device: Device, start: StartLayout | None) -> int:
-    """The first operation for which a replay takes another block than the recording; `OPERATIONS_AT_MOST` if none."""
+    """The first operation for which a replay takes another block than the recording; if none does, how many it did."""
     run = Run(operations, Allocator(settings, device), operations.sizes_bytes)
     if run.begin(start) is not None:
         return 0

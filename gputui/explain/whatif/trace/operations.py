@@ -1,6 +1,6 @@
 """What a program asked of the allocator, read from a trace: the same under any settings.
 
-Kept are requests, frees, frees that waited for another stream, and the program's own calls of `empty_cache()`. The
+Requests, frees, frees that waited for another stream, and the program's own calls of `empty_cache()` are kept. The
 allocator's own decisions, segments that it took and gave back, are dropped.
 """
 
