@@ -188,7 +188,7 @@ class LargestBatch:
 def largest_batch(
     recorded: Recorded, now: int, case: Case, report: Callable[[], None] = lambda: None
 ) -> LargestBatch | None:
-    """By bisection over replays; calls `report` before each. None if not even a batch of 1 fits, or if all of them do."""
+    """By bisection over replays; calls `report` before each. None if not even a batch of 1 fits, or if all do."""
 
     @cache
     def outcome(batch: int) -> Outcome:
