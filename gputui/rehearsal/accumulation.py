@@ -1,4 +1,4 @@
-"""Gradients that meet in a backward pass: PyTorch adds them in place where it alone holds the first."""
+"""The sum of gradients in a backward pass: PyTorch adds in place where nothing else holds the first gradient."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ aten = torch.ops.aten
 
 
 class Accumulation:
-    """Does so for tensors without data, which PyTorch takes for a class of their own, and adds into a new tensor.
+    """Adds gradients without data in place, too; PyTorch does not, as their class is a subclass of Tensor.
 
-    Whether somebody else holds a tensor is told from how often it, its storage and its object are referred to. What
-    these counts are where nobody does is read off a small backward pass, as it depends on the version.
+    Whether something else holds a tensor shows in three reference counts: of the tensor, of its storage and of its
+    Python object. The counts without another holder depend on PyTorch's version: a small backward pass tells them.
     """
 
     def __init__(self) -> None:

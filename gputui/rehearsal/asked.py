@@ -1,4 +1,4 @@
-"""Which device a program asks for, as it writes it."""
+"""Which device a program asks for by name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .tensors import DEVICE, here
 
 
 class DeviceAsked(TorchFunctionMode):
-    """Notes where the program itself asks for the meta device, and says which GPU "cuda" is, as the driver would."""
+    """Replaces "cuda" by the GPU with its index, as the driver would, and notes where a program itself means "meta"."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -32,5 +32,5 @@ class DeviceAsked(TorchFunctionMode):
 
 
 def _kind_asked(value: Any) -> str | None:
-    """Of a device as a program writes it: "cuda", "meta" or another."""
+    """The text of an argument that is a text or a device: "cuda", "cuda:0", "meta"; None for any other."""
     return value if isinstance(value, str) else str(value) if isinstance(value, torch.device) else None

@@ -1,4 +1,4 @@
-"""Mixed precision as on a GPU: PyTorch's own asks in C++ for the device, and leaves tensors without data alone."""
+"""Autocast as on a GPU: PyTorch's own checks the device in C++, and does not cast tensors without data."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ SINGLE_RESULT = (
     "linalg_matrix_norm",
     "sum",
 )
-"""Operations in half precision, in single precision, and those that are told to give single precision.
+"""Operations that autocast runs in lower precision, in single precision, and with a result in single precision.
 
-From ATen/autocast_mode.h; those that take the widest type of their arguments are left out: PyTorch promotes them.
+From ATen/autocast_mode.h, without those that run in the widest type of their arguments: PyTorch promotes these anyway.
 """
 AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCUDA)
 
 
 class Autocast:
-    """Casts the arguments of operations, and keeps the copies of parameters until the outermost region ends."""
+    """Casts the arguments of operations, and keeps copies of parameters until the outermost autocast region ends."""
 
     def __init__(self) -> None:
         self._copies: dict[int, tuple[Any, Any]] = {}
 
     def enter(self, stack: ExitStack, library: Any, replace: Callable[..., None]) -> None:
-        """Take the place of PyTorch's until the stack ends."""
+        """Take the place of PyTorch's autocast until the stack ends."""
         for names, policy in ((LOWER, self._lower), (SINGLE, self._single), (SINGLE_RESULT, self._single_result)):
             for packet in (getattr(aten, name) for name in names if hasattr(aten, name)):
                 for overload in (getattr(packet, name) for name in packet.overloads()):
@@ -83,7 +83,7 @@ class Autocast:
         return overload(**given)
 
     def _with_all(self, overload: Any, args: Any, kwargs: Any, dtype: torch.dtype) -> Any:
-        """The last argument is cast first, as in PyTorch's compiled code."""
+        """Run an operation with its arguments cast, the last one first: so does PyTorch's compiled code."""
         named = tree_map(lambda leaf: self._cast(leaf, dtype), kwargs)
         cast = [tree_map(lambda leaf: self._cast(leaf, dtype), value) for value in reversed(args)]
         return overload(*reversed(cast), **named)

@@ -1,4 +1,4 @@
-"""What PyTorch does on a GPU where it goes by the device, which it would not find here."""
+"""Choices that PyTorch makes by the device, replaced by those for a GPU: kernels, workspaces, autocast, foreach."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .tensors import DeviceTensor
 CUBLAS_WORKSPACE_BYTES = 8_519_680
 LARGE_CUBLAS_WORKSPACE_BYTES = 33_554_432
 LARGE_ON = ((9, 0), (10, 0))
-"""Compute capabilities on which cuBLAS has the large one."""
+"""Compute capabilities on which cuBLAS has the large workspace."""
 FLASH_FROM = (8, 0)
 CUBLASLT_WORKSPACE_BYTES = 1 << 20
 MULTIPLY = frozenset({"mm", "addmm", "bmm", "baddbmm", "addmv", "mv", "dot", "addbmm"})
@@ -35,7 +35,7 @@ aten = torch.ops.aten
 
 
 def dropout(tensor: Tensor, probability: float, is_training: bool) -> Tensor:
-    """The kernel for GPUs keeps a mask of one byte for each element."""
+    """Dropout by the kernel for GPUs, which keeps a mask of one byte for each element."""
     if not is_training or probability == 0 or tensor.numel() == 0:
         return tensor
     if probability == 1:
@@ -45,7 +45,7 @@ def dropout(tensor: Tensor, probability: float, is_training: bool) -> Tensor:
 
 
 def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """A bias that is added after the multiplication is added in place, but not to a tensor of another class."""
+    """Adds a bias in place after the multiplication: PyTorch does so for plain tensors, but not for subclasses."""
     if bias is None:
         return torch.matmul(inputs, weight.t())
     if inputs.dim() == 2:
@@ -87,7 +87,7 @@ def attention(
 
 
 def _bias(mask: Tensor | None, query: Tensor, key: Tensor) -> Tensor | None:
-    """A mask as the memory-efficient kernel takes it: added to the scores, for each head."""
+    """A mask as the memory-efficient kernel takes it: numbers added to the scores, expanded to every head."""
     if mask is None:
         return None
     if mask.dtype == torch.bool:
@@ -98,10 +98,10 @@ def _bias(mask: Tensor | None, query: Tensor, key: Tensor) -> Tensor | None:
 class Workspaces:
     """The workspaces of matrix multiplications and convolutions, which come from PyTorch's allocator.
 
-    cuBLAS multiplies, cuBLASLt adds a bias too, and is asked by a handle of cuBLAS. PyTorch keeps a workspace of cuBLAS
-    for each thread that multiplies, forward and backward, from its first multiplication on, and does so for cuBLASLt
-    since 2.9. Since 2.12 cuBLASLt takes that of cuBLAS; since 2.15 both come and go with each operation. Without cuDNN
-    a convolution multiplies, and writes the patches of one sample as columns; with it, nobody knows.
+    cuBLAS multiplies; cuBLASLt adds a bias, too, and needs a handle of cuBLAS. PyTorch keeps a workspace of cuBLAS for
+    each thread that multiplies (forward, backward) from its first multiplication on, since 2.9 one of cuBLASLt as well.
+    Since 2.12 cuBLASLt uses that of cuBLAS; since 2.15 each operation has its own. Without cuDNN a convolution
+    multiplies the patches of a sample, written as columns; with cuDNN, its workspace is not known.
     """
 
     def __init__(self, requests: Requests, gpu: Gpu) -> None:
@@ -115,7 +115,7 @@ class Workspaces:
         self._there: set[Any] = set()
 
     def after(self, func: Any, args: Any, result: Any) -> None:
-        """Called after each operation, whose result is there; what it needed meanwhile is gone again."""
+        """Request what an operation needs beside its result; called after the operation, when the result exists."""
         name = func.overloadpacket.__name__ if hasattr(func, "overloadpacket") else ""
         if name in SUMS:
             self._pass(buffer_bytes(name, args, result, self._processors))
@@ -136,12 +136,12 @@ class Workspaces:
                 self._requests.free(columns)
 
     def _pass(self, size_bytes: int) -> None:
-        """Have memory for the time of a kernel."""
+        """Request memory and free it at once, as for the time of a kernel."""
         if size_bytes:
             self._requests.free(self._requests.add(size_bytes, "workspace"))
 
     def _need(self, library: str, size_bytes: int) -> None:
-        """Have a library's workspace, for this operation or from now on."""
+        """Request a library's workspace: for this operation, or if PyTorch keeps it for the first one of a thread."""
         workspace = (library, torch._C._current_graph_task_id() != -1)
         if workspace in self._there or (self._is_shared and library == "cublaslt"):
             return
@@ -153,7 +153,7 @@ class Workspaces:
 
 
 def _configured_bytes(setting: str, default: int) -> int:
-    """ ":4096:2:16:8" is twice 4096 KiB and eight times 16 KiB."""
+    """The bytes of CUBLAS_WORKSPACE_CONFIG: ":4096:2:16:8" is twice 4096 KiB and eight times 16 KiB."""
     numbers = setting.split(":")[1:]
     if not numbers or len(numbers) % 2 or not all(number.isdecimal() for number in numbers):
         return default
@@ -165,12 +165,12 @@ KERNELS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("linear", linear),
     ("scaled_dot_product_attention", attention),
 )
-"""Operations that are others put together, chosen by the device."""
+"""Operations that PyTorch composes of others, in a way that it chooses by the device."""
 
 
 @contextmanager
 def as_on_a_gpu(requests: Requests, gpu: Gpu) -> Iterator[None]:
-    """Have PyTorch choose as it does where there is a GPU."""
+    """Let PyTorch choose as it does where there is a GPU, in the body of the `with`."""
     with ExitStack() as stack:
         library = torch.library.Library("aten", "IMPL")
         with warnings.catch_warnings():
@@ -194,14 +194,14 @@ def as_on_a_gpu(requests: Requests, gpu: Gpu) -> Iterator[None]:
 
 
 def replace(stack: ExitStack, owner: Any, name: str, value: Any) -> None:
-    """Have something in the place of what a module has under a name, until the stack ends."""
+    """Set an attribute of a module or class until the stack ends; nothing happens if the attribute does not exist."""
     if hasattr(owner, name):
         stack.callback(setattr, owner, name, getattr(owner, name))
         setattr(owner, name, value)
 
 
 def _allow_foreach(stack: ExitStack) -> None:
-    """Optimizers take the foreach kernels for the GPU's tensors, as they do for parameters on a real one."""
+    """Let optimizers use their foreach kernels for tensors without data, as for parameters on a real GPU."""
     for name in ("torch.optim.optimizer", "torch.utils._foreach_utils"):
         types: list[Any] = importlib.import_module(name)._foreach_supported_types
         types.append(DeviceTensor)

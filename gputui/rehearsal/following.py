@@ -1,4 +1,4 @@
-"""What a whole program does: in which part of a step it is, whose its tensors are, and when it has done enough."""
+"""Follows a whole program: in which part of a step it is, what its tensors are, and when it has taken enough steps."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from .requests import Requests
 
 STEPS = 2
-"""States are made in the first step, and the second has its peak beside them."""
+"""The optimizer's states are made in the first step, and the second has its peak with them."""
 WRAPPERS = ("DistributedDataParallel", "DataParallel")
 
 
 class Following:
     """Follows the forward passes of modules, the backward passes, and the steps of optimizers.
 
-    `enough` is called before the third step of an optimizer: all that two steps leave behind is there by then.
+    `enough` is called before the third step of an optimizer: until then, the whole second step has run.
     """
 
     def __init__(self, requests: Requests, enough: Callable[[], None]) -> None:
@@ -35,7 +35,7 @@ class Following:
 
     @property
     def steps(self) -> int:
-        """How many steps an optimizer has taken; the most of all optimizers."""
+        """How many steps have been taken, by the optimizer that has taken most."""
         return max(self._steps.values(), default=0)
 
     def _mark(self, name: str, category: str) -> None:
@@ -56,7 +56,7 @@ class Following:
             self._requests.current_module = self._entered.pop()
 
     def _name(self, root: Any) -> None:
-        """Note the paths in a model, and whose its tensors are; the second model's begin with its class."""
+        """Note the paths of a model's modules, and name its tensors; paths of a second model begin with its class."""
         root = root.module if type(root).__name__ in WRAPPERS else root
         prefix = f"{type(root).__name__}." if len(self._paths) else ""
         for path, module in root.named_modules():
@@ -87,7 +87,7 @@ class Following:
 
     @contextlib.contextmanager
     def following(self) -> Iterator[None]:
-        """Follow what runs meanwhile."""
+        """Follow the program that runs in the body of the `with`."""
         hooks = torch.nn.modules.module
         handles = [
             hooks.register_module_forward_pre_hook(self._enter),
@@ -106,7 +106,7 @@ class Following:
                 handle.remove()
 
     def _marked(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A backward pass; one within a forward pass belongs to that."""
+        """The function, marked as a backward pass unless it is called within a forward or another backward pass."""
 
         def run(*args: Any, **kwargs: Any) -> Any:
             is_outermost = not self._is_in_backward and not self._entered

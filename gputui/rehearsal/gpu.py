@@ -15,7 +15,7 @@ from .tensors import DEVICE
 
 
 class Gpu(NamedTuple):
-    """What a program may ask of it. The H100 stands for one that is not named."""
+    """What a program may ask about the GPU. The default, for a check that names no GPU, is an H100."""
 
     name: str = "NVIDIA H100 80GB HBM3"
     total_bytes: int = 81_559 << 20
@@ -25,14 +25,14 @@ class Gpu(NamedTuple):
 
     @classmethod
     def of(cls, request: dict[str, Any]) -> Gpu:
-        """What a request says of it, as JSON has it."""
+        """The GPU of a request, in which JSON has made lists of tuples."""
         gpu = cls(**request)
         major, minor = gpu.capability
         return gpu._replace(capability=(major, minor), processors=Processors(*gpu.processors))
 
     @property
     def properties(self) -> Any:
-        """As torch.cuda.get_device_properties gives them."""
+        """The properties that torch.cuda.get_device_properties returns."""
         major, minor = self.capability
         return SimpleNamespace(
             name=self.name,
@@ -50,7 +50,7 @@ class Gpu(NamedTuple):
 
 
 class Event:
-    """An event of a stream: it has happened."""
+    """An event of a stream, which has always happened."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         self.device = DEVICE
@@ -69,10 +69,10 @@ class Event:
 
 
 class Stream:
-    """A stream, in which nothing has to be waited for; the first one is the default."""
+    """A stream that never has to be waited for; the first one that is made is the default stream."""
 
     streams: Streams
-    """Those of the rehearsal that runs."""
+    """The streams of the rehearsal that runs."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         self.stream_id = self.cuda_stream = self.streams.new_number()
@@ -104,7 +104,7 @@ class Stream:
 
 
 class Streams:
-    """The streams of the program: what is requested in one is kept apart from the rest, as PyTorch does it."""
+    """The streams of the program: each request is recorded with its stream, as the allocator keeps streams apart."""
 
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
@@ -114,7 +114,7 @@ class Streams:
         self.default = self._current = Stream()
 
     def new_number(self) -> int:
-        """The number of a new stream."""
+        """The number of a new stream, from 0."""
         self._count += 1
         return self._count - 1
 
@@ -123,23 +123,23 @@ class Streams:
         return self._current
 
     def set(self, stream: Any) -> None:
-        """Use another."""
+        """Make a stream the current one."""
         if stream is not None:
             self._current = stream
             self._requests.stream = stream.stream_id
 
     def enter(self, stream: Any) -> None:
-        """Use another, until `leave`."""
+        """Make a stream the current one, until `leave`."""
         self._stack.append(self._current)
         self.set(stream)
 
     def leave(self) -> None:
-        """Go back to the one before."""
+        """Go back to the stream before `enter`."""
         self.set(self._stack.pop())
 
     @contextlib.contextmanager
     def using(self, stream: Any) -> Iterator[None]:
-        """As torch.cuda.stream."""
+        """In place of torch.cuda.stream."""
         self.enter(stream)
         try:
             yield
@@ -148,7 +148,7 @@ class Streams:
 
 
 def answers_of(gpu: Gpu, streams: Streams) -> dict[Any, dict[str, Any]]:
-    """For each module of PyTorch what takes the place of its functions: values that they give, or functions."""
+    """For each module of PyTorch, what replaces its functions, by name: a value to return, or a function."""
     nothing = dict.fromkeys(
         (
             *("_lazy_init", "init", "synchronize", "empty_cache", "set_device", "ipc_collect", "manual_seed"),

@@ -1,4 +1,4 @@
-"""Parameters that a program makes in host memory: they have no data there either, and stay the same objects."""
+"""Parameters that a program makes in host memory: they have no data there, and stay the same objects when moved."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _data: Any = torch.Tensor.data
 
 
 def take_place(tensor: Any, made: Any) -> None:
-    """Have an object be another tensor: who holds a parameter, such as an optimizer, has the one that was moved."""
+    """Turn the object `tensor` into the tensor `made`: so an optimizer that holds a parameter holds the moved one."""
     made = made.detach().requires_grad_(tensor.requires_grad)
     kind = torch.nn.Parameter if type(made) is torch.Tensor else type(made)
     tensor.__class__, made.__class__ = kind, type(tensor)
@@ -26,7 +26,7 @@ def take_place(tensor: Any, made: Any) -> None:
 
 
 def _set_data(tensor: Any, value: Any) -> None:
-    """`tensor.data = value`, also where only one of them has data, or they are in different places."""
+    """`tensor.data = value`, also where only one of the two has data, or they are in different places."""
     if getattr(tensor, "place", None) is getattr(value, "place", None):
         _data.__set__(tensor, value)
     else:
@@ -35,7 +35,7 @@ def _set_data(tensor: Any, value: Any) -> None:
 
 @contextmanager
 def parameters_without_data() -> Iterator[None]:
-    """Have modules keep parameters without data in host memory."""
+    """Let modules keep their parameters in host memory as tensors without data, in the body of the `with`."""
     module = torch.nn.Module
     register = module.register_parameter
 

@@ -1,4 +1,4 @@
-"""The same steps on a real GPU."""
+"""The steps of a rehearsal, taken on a real GPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STEPS = 2
 
 
 def measured_bytes(function: Callable[..., Any], arguments: dict[str, Any]) -> int | None:
-    """The most that PyTorch had reserved during the steps of what a function returns; None without a GPU."""
+    """The most that PyTorch reserved during the steps, beyond what it had before them; None without a GPU."""
     if not torch.cuda.is_available():
         return None
     torch.cuda.empty_cache()

@@ -1,4 +1,4 @@
-"""What transformers does otherwise: models are made from their configuration, and texts get all the tokens they may."""
+"""Changes of transformers in a rehearsal: models are made from their configuration, and texts have the most tokens."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from .tensors import HOST, META, DeviceTensor
 
 MODELS, GENERATION = "transformers.modeling_utils", "transformers.generation.utils"
 READ_ANYWAY = ("state_dict", "quantization_config", "gguf_file", "output_loading_info")
-"""Arguments with which what is loaded is not what the configuration says."""
+"""Arguments with which a model is loaded as the program says: the configuration does not tell what it is then."""
 
 
 class ChangedTransformers(importlib.abc.MetaPathFinder):
-    """Changes transformers when the program imports it. `made` are the names of the models made from configurations."""
+    """Changes transformers when the program imports it. `made` are the names of models whose weights were not read."""
 
     def __init__(self) -> None:
         self.made: list[str] = []
-        os.environ["HF_DEACTIVATE_ASYNC_LOAD"] = "1"  # else the order of the tensors is another each time
+        os.environ["HF_DEACTIVATE_ASYNC_LOAD"] = "1"  # else tensors are made in another order each time
         self._changes = {MODELS: self._make_models, GENERATION: _end_at_the_length}
 
     def find_spec(self, fullname: str, _path: Any = None, _target: Any = None) -> Any:
-        """As Python's own finders; the module is changed once it has run."""
+        """Find a module of `_changes` as Python does, and change it once it has run; None for any other."""
         change = self._changes.pop(fullname, None)
         if change is None:
             return None
@@ -60,7 +60,7 @@ class ChangedTransformers(importlib.abc.MetaPathFinder):
 
 
 def _end_at_the_length(module: Any) -> None:
-    """Whether a text ends before, values would say: it does not, and is as long as it may be."""
+    """Let generation go on to the longest length: whether a text ends earlier depends on values, and there are none."""
     mixin, criterion, here = module.GenerationMixin, module.MaxLengthCriteria, threading.local()
     is_long = criterion.__call__
 
@@ -78,12 +78,12 @@ def _end_at_the_length(module: Any) -> None:
 
 
 def _weights(cls: Any, config: Any) -> dict[str, Any]:
-    """All tensors of a model, in the precision of which its configuration says that they are saved."""
+    """All tensors of a model in host memory, without data, in the precision that its configuration says."""
     saved_in = getattr(config, "dtype", None) or getattr(config, "torch_dtype", None) or torch.float32
     with torch.device("meta"):
         model = cls(config)
     others = {name for name, _ in model.named_parameters(remove_duplicate=False)}
-    others -= {name for name, _ in model.named_parameters()}  # there under another name, as a tied head is
+    others -= {name for name, _ in model.named_parameters()}  # second names, as of a tied head
     return {
         name: DeviceTensor(
             torch.empty(tensor.shape, dtype=saved_in if tensor.is_floating_point() else tensor.dtype, device=META), HOST

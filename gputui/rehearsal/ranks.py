@@ -1,4 +1,4 @@
-"""One rank of a job: its process group has as many ranks as asked for, and moves nothing."""
+"""One rank of a job: its process group has as many ranks as the user says, and moves no data."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ IN_PLACE = (
     *("reduce_scatter_tensor_coalesced_", "scatter_", "gather_", "alltoall_", "alltoall_base_", "send", "recv_"),
     *("recv_any_source_", "barrier", "monitored_barrier_"),
 )
-"""Collectives that write into tensors that the program has made for that."""
+"""Collectives that write into tensors which the program passes."""
 FAKE = "fake"
 
 
 class NoRanksError(Exception):
-    """The program joins a job, and nobody said of how many ranks."""
+    """The program joins a job, and the user did not say of how many ranks."""
 
 
 class Job:
-    """What is known of the job beside the environment: its mesh, and the objects that the rank before sent to this one.
+    """What is known of the job beside the environment: its mesh, and objects `received` from the rank before (base64).
 
-    `sent` are the pickled objects that this rank sends to others, such as the shapes that a stage of a pipeline gives.
+    `sent` are the pickled objects that this rank sends, such as the shapes of what a stage of a pipeline returns.
     """
 
     def __init__(self, mesh: Mapping[str, int] = MappingProxyType({}), received: Sequence[str] = ()) -> None:
@@ -47,11 +47,11 @@ class Job:
         self._received = deque(map(base64.b64decode, received))
 
     def send_objects(self, objects: Sequence[Any], *_: Any, **__: Any) -> None:
-        """As send_object_list."""
+        """In place of send_object_list."""
         self.sent.append(pickle.dumps(list(objects)))
 
     def receive_objects(self, into: list[Any], src: int | None = None, *_: Any, **__: Any) -> None:
-        """As recv_object_list."""
+        """In place of recv_object_list: objects of the rank before, or the gradients that the next stage answers."""
         sent = pickle.loads(self.sent[-1])[0] if self.sent else None
         if src is not None and src > dist.get_rank() and hasattr(sent, "forward_metas"):
             into[:] = [_gradients_of(sent)]
@@ -62,14 +62,14 @@ class Job:
 
 
 def _gradients_of(sent: Any) -> Any:
-    """What the next stage of a pipeline answers: the gradients of what it was sent (since PyTorch 2.13)."""
+    """What the next stage of a pipeline answers to `sent`: the shapes of its gradients (since PyTorch 2.13)."""
     from torch.distributed.pipelining import _utils
 
     return _utils._StageBackwardMeta(_utils._derive_grad_metas(sent.forward_metas))  # type: ignore[attr-defined]
 
 
 def answers_for_ranks(job: Job) -> Iterator[Any]:
-    """Owners, names, and what takes their place, for the rank of a job that the environment says."""
+    """Triples for `choices.replace`: an owner, a name, and what replaces it, for the rank that the environment says."""
     for name in IN_PLACE:
         packet = getattr(c10d, name, None)
         if packet is not None:
@@ -102,7 +102,7 @@ def answers_for_ranks(job: Job) -> Iterator[Any]:
 
 
 def arguments_of_mesh(function: Callable[..., Any], mesh: Mapping[str, int]) -> dict[str, Any]:
-    """What a function takes of the mesh: the size of a dimension by its name, all of it as `mesh`."""
+    """The arguments that a function takes of the mesh: sizes by the names of dimensions, the DeviceMesh as `mesh`."""
     taken = inspect.signature(function).parameters if mesh else {}
     arguments: dict[str, Any] = {name: size for name, size in mesh.items() if name in taken}
     if "mesh" in taken:
@@ -115,7 +115,7 @@ def _context_parallel(*_: Any, **__: Any) -> Any:
 
 
 def _collective(func: Any) -> Callable[..., Any]:
-    """The tensors that it is given first are its result, and the work is done."""
+    """A collective that moves nothing: its first argument is its result, and its work is done."""
     kinds = [str(one.type) for one in func._schema.returns]
 
     def run(_mode: DeviceMode, *args: Any, **_: Any) -> Any:
@@ -127,11 +127,11 @@ def _collective(func: Any) -> Callable[..., Any]:
 
 
 _kept: deque[Any] = deque(maxlen=1 << 12)
-"""The last works: C++ holds them, but not what they are in Python."""
+"""The newest works: C++ keeps a work alive, but not its Python object."""
 
 
 def _done(tensors: Any) -> Any:
-    """Work that is done, with its result, which it does not hold."""
+    """A work that is done; it refers to its result weakly, so that it does not keep the tensors alive."""
     results = [weakref.ref(tensor) for tensor in tree_leaves(tensors) if isinstance(tensor, torch.Tensor)]
 
     class Work(dist._Work):  # type: ignore[name-defined]
@@ -149,7 +149,7 @@ def _done(tensors: Any) -> Any:
 
 
 def _joining(join: Callable[..., None]) -> Callable[..., None]:
-    """As init_process_group, of a process group that moves nothing."""
+    """init_process_group, with a process group that moves nothing."""
 
     def init_process_group(backend: Any = None, *args: Any, **options: Any) -> None:
         from torch.testing._internal.distributed.fake_pg import FakeStore
@@ -168,7 +168,7 @@ def _joining(join: Callable[..., None]) -> Callable[..., None]:
 
 @cache
 def _change_wrappers() -> None:
-    """Have tensors that are made of others ask for no GPU; once, however often the program joins."""
+    """Keep wrapper tensors, such as DTensors, from asking for a GPU; done once, however often the program joins."""
     from torch._subclasses import fake_tensor
     from torch.distributed._functional_collectives import AsyncCollectiveTensor
     from torch.distributed.tensor import DTensor
@@ -184,7 +184,7 @@ def _change_wrappers() -> None:
 
 
 def _on_no_gpu(make: Callable[..., Any], wrappers: frozenset[type]) -> Callable[..., Any]:
-    """These are made on the device of what they wrap, and autograd (of 2.8) then asks the GPU for its stream."""
+    """Make wrappers on the meta device: on that of their tensors, autograd (of 2.8) would ask a GPU for its stream."""
 
     def made(cls: type, *args: Any, **options: Any) -> Any:
         return make(cls, *args, **({**options, "device": "meta"} if cls in wrappers else options))
@@ -193,7 +193,7 @@ def _on_no_gpu(make: Callable[..., Any], wrappers: frozenset[type]) -> Callable[
 
 
 def _agree_on_shapes(_schedule: Any, stages: Sequence[Any], has_backward: bool, _p2p_done: bool) -> None:
-    """Stages tell each other their shapes, but those that were told them: PyTorch 2.13 asks all of them which it is."""
+    """Decide for each stage whether it must be sent its shapes; PyTorch 2.13 would ask the other ranks for that."""
     from torch.distributed.pipelining.stage import InferenceMode  # type: ignore[attr-defined]
 
     for stage in stages:
@@ -202,7 +202,7 @@ def _agree_on_shapes(_schedule: Any, stages: Sequence[Any], has_backward: bool, 
 
 
 def _of_the_same_kind(new_group: Callable[..., Any]) -> Callable[..., Any]:
-    """As new_group, whatever backend it is asked for."""
+    """new_group, without the backend that the program asks for."""
 
     def made(ranks: Any = None, *_: Any, **options: Any) -> Any:
         kept = {name: options[name] for name in ("group_desc", "use_local_synchronization") if name in options}

@@ -1,4 +1,4 @@
-"""The buffer of a sum over the rows of a matrix, as for the gradient of a bias, which blocks of threads share."""
+"""The buffer that blocks of threads share for a sum over the rows of a matrix, as for the gradient of a bias."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ THREADS_OF_A_BLOCK = 512
 WARP = 32
 WIDEST_VECTOR = 4
 LEAST_VALUES, MOST_VALUES = 16, 256
-"""Of a thread: numbers in ATen/native/cuda/Reduce.cuh."""
+"""How many values a thread sums up: numbers in ATen/native/cuda/Reduce.cuh."""
 SUMS = frozenset({"sum", "mean"})
 
 
 class Processors(NamedTuple):
-    """How many multiprocessors a GPU has, and how many threads of each."""
+    """How many multiprocessors a GPU has, and how many threads each runs."""
 
     number: int
     threads: int
 
 
 def buffer_bytes(name: str, args: Any, result: Any, processors: Processors) -> int:
-    """What the kernel of an operation allocates beside its result, and frees; 0 for most."""
+    """The bytes that the kernel of an operation allocates beside its result, and frees; 0 for most operations."""
     if name not in SUMS or not isinstance(result, torch.Tensor) or not args[0].is_contiguous():
         return 0
     inputs, outputs = args[0], result.numel()
@@ -36,7 +36,7 @@ def buffer_bytes(name: str, args: Any, result: Any, processors: Processors) -> i
 
 
 def _elements(rows: int, columns: int, processors: Processors) -> int:
-    """How many sums the blocks write for each other: as in setReduceConfig of Reduce.cuh."""
+    """How many partial sums the blocks write for each other, computed as in setReduceConfig of Reduce.cuh."""
     vector = next(width for width in (WIDEST_VECTOR, 2, 1) if columns % width == 0)
     most = THREADS_OF_A_BLOCK // vector
     wide, high = _power_of_two(columns // vector, most), _power_of_two(rows, most)
@@ -54,5 +54,5 @@ def _elements(rows: int, columns: int, processors: Processors) -> int:
 
 
 def _power_of_two(number: int, most: int) -> int:
-    """The largest power of two that is not more than a number, or the most."""
+    """The largest power of two up to `number`; `most` if that is not larger than the number."""
     return 1 << (max(number, 1).bit_length() - 1) if number < most else most

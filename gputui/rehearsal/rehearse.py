@@ -1,4 +1,4 @@
-"""A rehearsal of a function or of a program, and the report of what it asked for."""
+"""A rehearsal of a function, and the report of its requests, which that of a program shares."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .training import WrongFormError, modules_followed, move, on_device, take_st
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
 NEEDS_GPU = ("NVIDIA driver", "CUDA driver", "CUDA GPUs are available", "CUDA error", "0 active drivers")
-"""In the words of PyTorch and of Triton where compiled code asks for the GPU itself."""
+"""Words in the errors of PyTorch and Triton where compiled code needs a real GPU."""
 
 
 PARTS = {
@@ -38,21 +38,21 @@ PARTS = {
 
 
 class PartShown:
-    """The part that runs, on the terminal: large models take half a minute."""
+    """Shows on the terminal which part of the steps runs: large models take half a minute."""
 
     def __init__(self) -> None:
         self._step = 0
         self._show: Callable[[str], None] = getattr(sys.stderr, "show", lambda _words: None)
 
     def begin(self, name: str) -> None:
-        """A part begins."""
+        """Show the part that begins."""
         self._step += name in ("forward", "step")
         step = f"step {self._step}: " if self._step else ""
         self._show(f"{step}{PARTS[name]} ...")
 
 
 class ProblemError(Exception):
-    """Why there is no answer, as the report says it."""
+    """Why there is no answer; `report` is the report that says so."""
 
     def __init__(self, kind: str, words: str) -> None:
         super().__init__(words)
@@ -60,7 +60,7 @@ class ProblemError(Exception):
 
 
 class Rehearsal:
-    """Tensors without data, and what is asked for them."""
+    """Tensors without data on a GPU that is not there, and the requests for them."""
 
     def __init__(self, gpu: Gpu, job: Job) -> None:
         self.gpu, self.job = gpu, job
@@ -72,13 +72,13 @@ class Rehearsal:
 
     @contextlib.contextmanager
     def in_thread(self) -> Iterator[None]:
-        """Have what this thread does on the GPU be done without data."""
+        """Run what this thread does on the GPU without data, in the body of the `with`."""
         with self.mode, self.device_asked:
             yield
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Have there be a GPU, and the other ranks of a job."""
+        """Pretend that there are a GPU and the other ranks of a job, in the body of the `with`."""
         import torch._dynamo  # it computes with tensors when it is imported, and kernels import it
 
         with contextlib.ExitStack() as stack:
@@ -89,7 +89,7 @@ class Rehearsal:
             yield
 
     def report(self, events: list[int]) -> dict[str, Any]:
-        """What was asked for."""
+        """The report of a rehearsal up to its last event, as `run.py` writes it."""
         requests = self.requests
         return {
             "torch": torch.__version__,
@@ -118,10 +118,9 @@ def report_of(
     gpu: Gpu = Gpu(),  # noqa: B008 - it does not change
     job: Job | None = None,
 ) -> dict[str, Any]:
-    """Run the steps of what "MODULE:FUNCTION" returns; the report, with a "problem" where they could not be run.
+    """The report of the steps of what "MODULE:FUNCTION" returns, with a "problem" where they could not be run.
 
-    The function is also called with the sizes of the mesh, where it has arguments of their names, and as `mesh` with
-    PyTorch's own.
+    The function is called with `arguments` and those of `arguments_of_mesh`.
     """
     try:
         found, job = _function_in(function), job or Job()
@@ -138,7 +137,7 @@ def _function_in(words: str) -> Any:
     except ModuleNotFoundError as error:
         kind = "no_module" if error.name and module_name.startswith(error.name) else "failed"
         raise ProblemError(kind, str(error)) from None
-    except Exception as error:  # whatever the user's own code raises is named with its line
+    except Exception as error:  # the user's code may raise anything: it is named with its line
         raise failed(error) from None
     found = getattr(module, name, None)
     if not callable(found):
@@ -147,16 +146,16 @@ def _function_in(words: str) -> Any:
 
 
 def _defaults_of(function: Any) -> dict[str, int]:
-    """The numbers that a function takes where it is not told another."""
+    """The whole numbers that a function has as defaults of its arguments."""
     try:
         parameters = inspect.signature(function).parameters
-    except ValueError:  # a callable in C says nothing
+    except ValueError:  # a callable written in C
         return {}
     return {name: taken.default for name, taken in parameters.items() if type(taken.default) is int}
 
 
 def failed(error: BaseException) -> ProblemError:
-    """The user's code failed: the traceback goes to standard error, without gputui's own lines at its beginning."""
+    """The problem of an error in the user's code; prints its traceback to standard error, without gputui's lines."""
     lines = traceback.TracebackException.from_exception(error)
     lines.stack[:] = [frame for frame in lines.stack if not frame.filename.startswith(PACKAGE)]
     sys.stderr.write("".join(lines.format()))
@@ -184,7 +183,7 @@ def _rehearse(function: Any, steps: int, gpu: Gpu, job: Job) -> dict[str, Any]:
 
 
 def _run(function: Any, steps: int, requests: Requests) -> list[int]:
-    """The requests and frees until the last step is done: what goes afterwards is not the program's doing."""
+    """The requests and frees up to the end of the last step; those after it are not the program's doing."""
     requests.on_mark = PartShown().begin
     requests.mark("model", "other")
     with torch.device(DEVICE):

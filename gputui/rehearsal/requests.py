@@ -1,4 +1,4 @@
-"""What a step asks of the allocator: each new storage is a request, its end is a free."""
+"""What a step requests of the allocator: each new storage is a request, and its end is a free."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from torch import Tensor
 
 UNKNOWN = "other"
 NOT_THE_PROGRAMS = tuple(os.path.dirname(os.path.abspath(path)) + os.sep for path in (__file__, torch.__file__))
-"""Folders whose lines no request is put down to: this package's, and PyTorch's."""
+"""Folders whose lines are not named as the origin of a request: this package's, and PyTorch's."""
 
 
 class Numbered:
-    """Values in the order in which they first came, each once."""
+    """Numbers values from 0, in the order in which they first come."""
 
     def __init__(self) -> None:
         self.numbers: dict[Any, int] = {}
@@ -29,9 +29,9 @@ class Numbered:
 class Requests:
     """The requests and frees in order.
 
-    `events` holds the number of a request where it is made, and -1 - number where it is freed; `sizes_bytes`,
-    `categories`, `modules`, `element_bytes` (0 for what is no floating point), `streams`, `operations` and `lines` are
-    by that number. The last two are numbers in `operation_names` and `places` (pairs of file and line).
+    `events` has the number of a request where it is made, and -1 - number where it is freed; `sizes_bytes`,
+    `categories`, `modules`, `element_bytes` (0 if not floating point), `streams`, `operations` and `lines` are by that
+    number. The last two are numbers in `operation_names` and `places` (file, line). `marks`: the parts' first events.
     """
 
     def __init__(self) -> None:
@@ -55,18 +55,18 @@ class Requests:
         self._live: dict[int, tuple[weakref.ref, int]] = {}  # type: ignore[type-arg]
 
     def mark(self, name: str, category: str) -> None:
-        """Begin a part of the step, in which what is made is of a category unless it is named later."""
+        """Begin a part of the step; `category` is that of its requests until `name` says another."""
         self.marks.append((len(self.events), name))
         self.on_mark(name)
         self.category = category
 
     def begin(self, operation: Any) -> None:
-        """An operation of PyTorch's begins, which the next requests are put down to."""
+        """Begin an operation of PyTorch, which is the origin of the next requests."""
         packet = getattr(operation, "overloadpacket", operation)
         self.current_operation = packet.__name__
 
     def add(self, size_bytes: int, category: str | None = None, *, element_bytes: int = 0) -> int:
-        """A request that no tensor stands for, such as a workspace; returns its number."""
+        """Record a request, also one without a tensor, such as a workspace; returns its number."""
         number = len(self.sizes_bytes)
         self.events.append(number)
         self.sizes_bytes.append(size_bytes)
@@ -79,15 +79,15 @@ class Requests:
         return number
 
     def free(self, number: int) -> None:
-        """The end of a request."""
+        """Record the free of a request."""
         self.events.append(-1 - number)
 
     def see(self, tensor: Tensor) -> None:
-        """Record a tensor's storage where it is new."""
+        """Record a tensor's storage if it is new."""
         self.see_storage(tensor.untyped_storage(), tensor.element_size() if tensor.dtype.is_floating_point else 0)
 
     def see_storage(self, storage: Any, element_bytes: int = 0) -> None:
-        """Record a storage where it is new, or has another size."""
+        """Record a storage if it is new, or has another size than before."""
         size_bytes = storage.nbytes()
         key = storage._cdata
         known = self._live.get(key)
@@ -113,7 +113,7 @@ class Requests:
         return end
 
     def name(self, tensor: Any, category: str, module: str | None = None) -> None:
-        """Say what a tensor is, and whose; of a DTensor, its part."""
+        """Set the category and the module of a tensor's request; of a DTensor, that of this rank's part."""
         tensor = getattr(tensor, "_local_tensor", tensor)
         if isinstance(tensor, Tensor):
             known = self._live.get(tensor.untyped_storage()._cdata)
@@ -124,7 +124,7 @@ class Requests:
 
 
 def _line() -> tuple[str, int]:
-    """The innermost line of Python that is not PyTorch's, ("", 0) in a backward pass."""
+    """The innermost line of Python outside PyTorch and this package; ("", 0) in a backward pass, which has none."""
     frame: Any = sys._getframe(2)
     while frame is not None:
         file = frame.f_code.co_filename

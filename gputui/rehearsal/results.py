@@ -1,4 +1,4 @@
-"""The results of operations without data: the sizes of results are remembered, as the layers of a model are alike."""
+"""The results of operations without data; sizes of results are remembered, as the layers of a model are alike."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _PLAIN = (bool, int, float, str, type(None), torch.dtype, torch.device, torch.la
 
 
 def mapped(function: Callable[[Any], Any], value: Any) -> Any:
-    """`function` of each value that an operation takes or returns, which are nested in lists, tuples and keywords.
+    """`function` of each value in the nested lists, tuples and dictionaries that an operation takes or returns.
 
-    PyTorch's own function for that takes ten times as long.
+    PyTorch's `tree_map` takes ten times as long.
     """
     kind = type(value)
     if kind is tuple:
@@ -27,24 +27,24 @@ def mapped(function: Callable[[Any], Any], value: Any) -> Any:
 
 
 def leaves(value: Any) -> list[Any]:
-    """All of them, without what they are nested in."""
+    """All values in nested lists, tuples and dictionaries, as one list."""
     found: list[Any] = []
     mapped(found.append, value)
     return found
 
 
 class KnownResults:
-    """Belongs to one rehearsal. `run` does an operation on tensors without data."""
+    """The results of operations, for one rehearsal. `run` computes an operation on tensors without data."""
 
     def __init__(self, run: Callable[[Any, Any, Any], Any]) -> None:
         self._run = run
         self._is_new: dict[Any, bool] = {}
-        """Whether all that an operation returns is new tensors."""
+        """Whether an operation returns new tensors only, by operation."""
         self._known: dict[Any, tuple[bool, list[tuple[Any, Any, torch.dtype]]]] = {}
-        """Whether it is one, and size, strides and type of each, by the operation and what its arguments are like."""
+        """By `_key`: whether the result is a single tensor, and the size, strides and type of each tensor in it."""
 
     def of(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """The result of an operation; one like an earlier one's is made by its size."""
+        """The result of an operation; made from the remembered sizes if one with such arguments was run before."""
         key = self._key(func, args, kwargs)
         known = None if key is None else self._known.get(key)
         if known is not None:
@@ -60,14 +60,14 @@ class KnownResults:
         return result
 
     def _key(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """None where something beside sizes and types may count."""
+        """The operation and what its arguments are like; None if the result may depend on more than sizes and types."""
         if not self._returns_new(func):
             return None
         described: list[Any] = [func, *kwargs]
         for value in leaves((args, kwargs)):
             if isinstance(value, torch.Tensor):
                 if not value.dim() or value.layout is not torch.strided or value.is_conj() or value.is_neg():
-                    return None  # a number takes part in the choice of the type in its own way
+                    return None  # a tensor without dimensions is promoted by rules of its own
                 described.append((value.shape, value.stride(), value.dtype))
             elif isinstance(value, _PLAIN):
                 described.append((type(value), value))  # as 1 == 1.0 == True
@@ -85,7 +85,7 @@ class KnownResults:
 
 
 def _are_new(results: tuple[Any, ...], arguments: list[Any]) -> bool:
-    """Whether each has memory of its own, and no more than its size says; `_unsafe_view` has its argument's."""
+    """Whether each result has memory of its own, of just its size; that of `_unsafe_view` is its argument's."""
     if not all(type(each) is torch.Tensor and each.layout is torch.strided and each.is_meta for each in results):
         return False
     tensors = [*results, *(value for value in arguments if isinstance(value, torch.Tensor))]

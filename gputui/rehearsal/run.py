@@ -1,8 +1,8 @@
 """The program that runs in the user's Python: `python run.py REQUEST REPORT`.
 
-REQUEST is JSON: `function` ("MODULE:FUNCTION") with `arguments` and `mesh`, or `program` (its words); what is known of
-the `gpu`; the `variables` of the environment that say which rank this is, and what it has `received` of the one before.
-REPORT is a file for the answer. What the user's code prints goes to standard error.
+REQUEST is JSON: `function` ("MODULE:FUNCTION") with `arguments` and `mesh`, or `program` (its words); the `gpu`;
+`variables` of the environment that say which rank this is; and what this rank has `received` from the one before.
+REPORT is a file for the answer. The output of the user's code goes to standard error.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP
 
 
 class Output:
-    """Standard error, with whether the last line is complete: a progress bar's is not.
+    """Standard error, which knows whether the last line is complete: that of a progress bar is not.
 
-    On a terminal, a line of our own is shown until something else is written.
+    On a terminal, it shows a line of gputui's until something else is written.
     """
 
     def __init__(self, stream: Any) -> None:
@@ -37,7 +37,7 @@ class Output:
         return getattr(self._stream, name)
 
     def show(self, words: str) -> None:
-        """Show a line of our own, if the last one of the program is complete."""
+        """Show a line of gputui's, if the last line of the program is complete."""
         if self._last == "\n" and self._stream.isatty():
             self._stream.write(f"\r\x1b[K{words}")
             self._stream.flush()
@@ -50,7 +50,7 @@ class Output:
         return self._stream.write(text)
 
     def complete(self) -> None:
-        """End the line that the program has left, and take ours away."""
+        """Take gputui's line away, and end an incomplete line of the program."""
         if self._is_shown:
             self.show("")
         if self._last != "\n":
@@ -59,7 +59,7 @@ class Output:
 
 
 def _load_package() -> Any:
-    """The package that this file is in, under a name of its own: nothing of gputui need be importable here."""
+    """Import the package of this file under another name, as gputui need not be importable; returns that name."""
     folder = os.path.dirname(os.path.abspath(__file__))
     name = "_gputui_rehearsal"
     spec = importlib.util.spec_from_file_location(
@@ -74,7 +74,7 @@ def _load_package() -> Any:
 
 
 def main() -> int:
-    """Run the steps; the report is JSON, with "problem" in place of the rest where they could not be run."""
+    """Run the steps and write the report as JSON: only "problem" and "words" where they could not be run."""
     with contextlib.suppress(AttributeError):  # not on Linux
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # a gputui that is killed leaves nothing running
     request, path = json.loads(sys.argv[1]), sys.argv[2]
@@ -84,7 +84,7 @@ def main() -> int:
         with open(path, "w", encoding="utf-8") as file:
             json.dump(report, file)
         output.complete()
-        os._exit(0)  # a program's threads, handlers and children have no say
+        os._exit(0)  # not even the program's threads, handlers and children keep it running
 
     sys.path[0] = os.getcwd()
     sys.stdout = sys.stderr = output  # type: ignore[assignment]

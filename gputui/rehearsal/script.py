@@ -1,4 +1,4 @@
-"""A program as it is, run until it has taken its steps."""
+"""A rehearsal of a program as it is, which runs until it has taken enough steps."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ NETWORK_ERRORS = (socket.gaierror, ConnectionError, urllib.error.URLError)
 NETWORK_NAMES = frozenset(
     {"ConnectionError", "ConnectError", "ConnectTimeout", "LocalEntryNotFoundError", "OfflineModeIsEnabled"}
 )
-"""Errors of requests, httpx and huggingface_hub."""
+"""Names of errors of requests, httpx and huggingface_hub."""
 
 
 def rehearse_program(words: list[str], gpu: Gpu, job: Job, end: Callable[[dict[str, Any]], None]) -> None:
-    """Run a program, `train.py ARGUMENT...` or `-m MODULE ARGUMENT...`; `end` is given the report, and does not return.
+    """Run a program, `train.py ARGUMENT...` or `-m MODULE ARGUMENT...`; `end` gets the report, and does not return.
 
-    The process ends where the steps are taken: what the program does when it is interrupted does not matter.
+    The process ends as soon as the steps are taken, so the program cannot react to it.
     """
     random.seed(0)
     rehearsal = Rehearsal(gpu, job)
@@ -60,7 +60,7 @@ def rehearse_program(words: list[str], gpu: Gpu, job: Job, end: Callable[[dict[s
                 sys.stderr.write(f"{ended.code}\n")
             if status:
                 end({"problem": "exited", "words": f"{status}|{following.steps}"})
-        except BaseException as error:  # whatever the user's own code raises is named with its line
+        except BaseException as error:  # the user's code may raise anything: it is named with its line
             end(_problem(error))
         _join_threads()
         if not rehearsal.requests.sizes_bytes:
@@ -80,14 +80,14 @@ def _run(words: list[str]) -> None:
 
 
 def _join_threads() -> None:
-    """The interpreter waits for them at the end of a program, too."""
+    """Wait for the program's threads, as the interpreter does at the end of a program."""
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join()
 
 
 def _problem(error: BaseException) -> dict[str, Any]:
-    """Why the program failed."""
+    """The report of why the program failed; an error of the network is one, whatever was raised because of it."""
     own: BaseException | None = error
     while own is not None:
         if isinstance(own, UnsupportedError):

@@ -1,4 +1,4 @@
-"""What a program does otherwise in a rehearsal: it writes no weights, compiles nothing, and reads its data itself."""
+"""Replacements in a program: it saves nothing, compiles nothing, and loads its data in its own process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader
 
 
 def answers_for_programs(rehearsal: Any, fail: Callable[[BaseException], None]) -> Iterator[Any]:
-    """Owners, names, and what takes their place. `fail` is given what a thread of the program raises."""
+    """Triples for `choices.replace`: an owner, a name, and what replaces it. `fail` gets the errors of threads."""
     yield torch, "save", lambda *_, **__: None
     yield torch, "compile", _uncompiled(rehearsal)
     yield torch.nn.Module, "compile", _uncompiled(rehearsal)
@@ -24,7 +24,7 @@ def answers_for_programs(rehearsal: Any, fail: Callable[[BaseException], None]) 
 
 
 def _uncompiled(rehearsal: Any) -> Callable[..., Any]:
-    """As torch.compile, also as a decorator with arguments; what it is given stays as it is."""
+    """In place of torch.compile, also as a decorator with arguments: returns its argument unchanged."""
 
     def compile_nothing(model: Any = None, **_: Any) -> Any:
         rehearsal.is_uncompiled = True
@@ -34,7 +34,7 @@ def _uncompiled(rehearsal: Any) -> Callable[..., Any]:
 
 
 def _loading_here(init: Callable[..., None]) -> Callable[..., None]:
-    """A loader without processes of its own, and without pinned memory."""
+    """DataLoader.__init__, without worker processes and pinned memory."""
 
     def initialize(self: Any, dataset: Any, *args: Any, **options: Any) -> None:
         init(self, dataset, *args, **options)
@@ -48,7 +48,7 @@ def _loading_here(init: Callable[..., None]) -> Callable[..., None]:
 
 
 def _without_data(rehearsal: Any, bootstrap: Callable[[Any], None]) -> Callable[[Any], None]:
-    """PyTorch's modes hold for one thread: a new one gets them, too."""
+    """The start of a thread, with the modes of the rehearsal: PyTorch's modes hold for one thread only."""
 
     def _bootstrap_inner(self: Any) -> None:
         with rehearsal.in_thread():
@@ -58,7 +58,7 @@ def _without_data(rehearsal: Any, bootstrap: Callable[[Any], None]) -> Callable[
 
 
 def _seen(requests: Any, resize: Callable[[Any, int], Any]) -> Callable[[Any, int], Any]:
-    """FSDP frees and allocates by the size of a storage, which is no operation of PyTorch's."""
+    """`resize_` of a storage, recorded: FSDP frees and allocates with it, and no operation of PyTorch shows that."""
 
     def resize_(self: Any, size: int) -> Any:
         result = resize(self, size)

@@ -1,7 +1,7 @@
 """Tensors of a GPU without data: each is a tensor on PyTorch's "meta" device that says it is on "cuda".
 
-PyTorch's own rules for a GPU hold for it where they go by the dispatch key (autocast, autograd, kernels that are put
-together of others); where they go by the device, `choices` takes their place.
+PyTorch's own rules for a GPU apply to such a tensor where they depend on the dispatch key (autocast, autograd, composed
+kernels); where they depend on the device, `choices` replaces them.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ META = torch.device("meta")
 ON_DEVICE = ("cuda", "meta")
 FAKE_MODE = torch._C._TorchDispatchModeKey.FAKE
 KEPT_ON_HOST_BYTES = 16 << 20
-"""Copies in host memory that are larger have no data either."""
+"""A larger copy in host memory has no data either."""
 aten = torch.ops.aten
 
 
 class UnsupportedError(Exception):
-    """An operation that cannot be done without data; `operation` is PyTorch's name of it."""
+    """An operation that cannot be done without data; `operation` is its name in PyTorch."""
 
     def __init__(self, operation: str, reason: str) -> None:
         super().__init__(f"{operation}: {reason}")
@@ -35,12 +35,12 @@ class UnsupportedError(Exception):
 
 
 class _Here(threading.local):
-    """What a thread is doing."""
+    """What this thread is doing."""
 
     place = DEVICE
-    """Where the results of the operation that runs, or ran last, are."""
+    """The place of the results of the operation that runs, or ran last."""
     is_meta_meant = False
-    """Whether the program itself asks for the meta device: PyTorch's own code does so for tensors like ours."""
+    """Whether the program itself asks for the meta device; PyTorch's code does so, too, for tensors without data."""
     is_in_kernel = False
 
 
@@ -48,7 +48,7 @@ here = _Here()
 
 
 class DeviceTensor(torch.Tensor):
-    """A tensor without data, of the GPU or (`place` is HOST) of host memory: the parameters of a model that is made."""
+    """A tensor without data on the GPU, or (`place` is HOST) in host memory, such as a parameter of a new model."""
 
     place: torch.device = DEVICE
 
@@ -71,7 +71,7 @@ class DeviceTensor(torch.Tensor):
 
     @property
     def device(self) -> torch.device:  # type: ignore[override]
-        return META if here.is_in_kernel else self.place  # kernels written in Python make their results there
+        return META if here.is_in_kernel else self.place  # kernels written in Python make results on this device
 
     is_cuda = property(lambda self: self.place is DEVICE)  # type: ignore[assignment]
     is_meta = property(lambda _: False)  # type: ignore[assignment]
@@ -102,13 +102,13 @@ class DeviceTensor(torch.Tensor):
 
 
 OWN_TYPES = frozenset({DeviceTensor, torch.Tensor, torch.nn.Parameter})
-"""Before 2.9 the plain ones are named, too."""
+"""The types in `__torch_dispatch__` of tensors without data; before 2.9 these include plain tensors."""
 
 
 class DeviceMode(TorchDispatchMode):
-    """Runs the operations on a GPU's tensors without data, and shows each result on the GPU to `see`.
+    """Runs operations on tensors without data, and calls `see` with each result on the GPU.
 
-    `before` is called with each operation, `after` with it, its arguments and its result.
+    `before` is called with each operation on the GPU, `after` with the operation, its arguments and its result.
     """
 
     def __init__(
@@ -124,14 +124,14 @@ class DeviceMode(TorchDispatchMode):
         self._results = KnownResults(run_without_data)
         self.values_read = 0
         self.largest_results: dict[str, int] = {}
-        """Operations whose result depends on data, with how often each was taken for as large as it can be."""
+        """Operations whose result's size depends on data, with how often the largest size was assumed."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
         if torch._C._get_dispatch_mode(FAKE_MODE) is not None:
             return func(*args, **kwargs)  # PyTorch itself asks for the size of a result, as DTensor does
         if not OWN_TYPES.issuperset(types):
-            return NotImplemented  # a tensor made of others, such as a DTensor: its parts come here in their turn
+            return NotImplemented  # a wrapper, such as a DTensor: its own dispatch calls this for its parts
         flat = leaves((args, kwargs))
         device = kwargs.get("device")
         ishere = any(isinstance(leaf, DeviceTensor) for leaf in flat)
@@ -149,7 +149,7 @@ class DeviceMode(TorchDispatchMode):
         return self._done(func, *mapped(without_data, (args, known))) if done is NotImplemented else done
 
     def _done(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """The result of an operation without data."""
+        """Run an operation without data; returns its recorded result."""
         place = here.place
         result = self.wrapped(self._results.of(func, args, kwargs))
         if place is DEVICE:
@@ -157,7 +157,7 @@ class DeviceMode(TorchDispatchMode):
         return result
 
     def _goes_by(self, device: torch.device, flat: Any) -> bool:
-        """Whether a tensor for this device is one without data; and where."""
+        """Whether the result for this device has no data; sets `here.place` to where it is."""
         if device.type == "cuda":
             here.place = DEVICE
         elif device.type == "cpu":
@@ -168,17 +168,17 @@ class DeviceMode(TorchDispatchMode):
         return device.type in ("cuda", "cpu") or (device.type == "meta" and not here.is_meta_meant)
 
     def _elsewhere(self, func: Any, args: Any, kwargs: Any, *, ishere: bool) -> Any:
-        """An operation whose result is not on the GPU."""
+        """Run an operation whose result has data, or is on the meta device that the program means."""
         if not ishere:
             return func(*args, **kwargs)
         return run_without_data(func, args, kwargs) if here.is_meta_meant else _to_host(args, kwargs)
 
     def largest(self, operation: str) -> None:
-        """Count an operation whose result is taken for as large as it can be."""
+        """Count an operation whose result is assumed to be as large as it can be."""
         self.largest_results[operation] = self.largest_results.get(operation, 0) + 1
 
     def wrapped(self, result: Any) -> Any:
-        """The result as tensors of the GPU, recorded."""
+        """The result with its meta tensors wrapped as tensors of `here.place`, those on the GPU recorded."""
         return mapped(self._wrap, result)
 
     def _wrap(self, leaf: Any) -> Any:
@@ -194,7 +194,7 @@ class DeviceMode(TorchDispatchMode):
 
 
 def _place_of(flat: Any) -> torch.device:
-    """The GPU where one of the tensors is there."""
+    """The place of a result: the GPU if one of the tensors is on it, else the host."""
     return DEVICE if any(isinstance(leaf, DeviceTensor) and leaf.place is DEVICE for leaf in flat) else HOST
 
 
@@ -207,21 +207,21 @@ def _zeros_of(tensor: torch.Tensor, dtype: Any = None) -> torch.Tensor:
 
 
 def _to_host(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A copy in host memory: zeros."""
+    """A copy in host memory: zeros in place of tensors without data."""
     return mapped(
         lambda leaf: _zeros_of(leaf, kwargs.get("dtype")) if isinstance(leaf, DeviceTensor) else leaf, args[0]
     )
 
 
 def without_data(leaf: Any) -> Any:
-    """Host tensors among the arguments become tensors without data as well."""
+    """An argument of an operation; a host tensor becomes a tensor without data."""
     if isinstance(leaf, torch.Tensor) and not isinstance(leaf, DeviceTensor) and leaf.device.type != "meta":
         return torch.empty_strided(leaf.shape, leaf.stride(), dtype=leaf.dtype, device=META)
     return leaf
 
 
 class _InKernel:
-    """Has operations run PyTorch's kernels for tensors without data."""
+    """Makes operations run PyTorch's meta kernels, in the body of the `with`."""
 
     def __enter__(self) -> None:
         here.is_in_kernel = True
@@ -237,7 +237,7 @@ class _InKernel:
 
 
 def run_without_data(func: Any, args: Any, kwargs: Any) -> Any:
-    """An operation by the kernel that knows the size of its result alone."""
+    """Run an operation by its meta kernel, which only computes the size of the result, or by its decomposition."""
     try:
         with _InKernel():
             return func(*args, **kwargs)
@@ -253,7 +253,7 @@ def run_without_data(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _value(mode: DeviceMode, tensor: torch.Tensor) -> Any:
-    """A value that the program reads: nothing is known of it."""
+    """The value that a program reads of a tensor, which is not known: False, 0.0 or 1."""
     mode.values_read += 1
     if tensor.dtype == torch.bool:
         return False
@@ -261,7 +261,7 @@ def _value(mode: DeviceMode, tensor: torch.Tensor) -> Any:
 
 
 def _equal(mode: DeviceMode, *_: Any) -> bool:
-    """As if something differed."""
+    """The result of `torch.equal`, as if something differed."""
     mode.values_read += 1
     return False
 
@@ -271,7 +271,7 @@ def _copy_into(_mode: DeviceMode, into: torch.Tensor, *_: Any, **__: Any) -> tor
 
 
 def _to_copy(mode: DeviceMode, tensor: torch.Tensor, **kwargs: Any) -> Any:
-    """Nothing is copied to where it is; PyTorch asks for it because to its own code it is elsewhere."""
+    """No copy of a tensor that is there already: PyTorch asks for one as it takes the tensor for one on "meta"."""
     changes = kwargs.get("dtype") not in (None, tensor.dtype) or kwargs.get("memory_format") not in KEEPING
     is_there = isinstance(tensor, DeviceTensor) and tensor.place is here.place
     if changes or kwargs.get("device") is None or not is_there:
@@ -280,20 +280,20 @@ def _to_copy(mode: DeviceMode, tensor: torch.Tensor, **kwargs: Any) -> Any:
 
 
 def _nonzero(mode: DeviceMode, tensor: torch.Tensor) -> Any:
-    """As if no element were zero."""
+    """The result as if no element were zero."""
     mode.largest("nonzero")
     return mode.wrapped(torch.empty((tensor.numel(), tensor.dim()), dtype=torch.long, device=META))
 
 
 def _masked_select(mode: DeviceMode, tensor: torch.Tensor, mask: torch.Tensor) -> Any:
-    """As if the mask let all pass."""
+    """The result as if the mask let all elements pass."""
     mode.largest("masked_select")
     size = torch.broadcast_shapes(tensor.shape, mask.shape)
     return mode.wrapped(torch.empty(size.numel(), dtype=tensor.dtype, device=META))
 
 
 def _index(mode: DeviceMode, tensor: torch.Tensor, indices: Any) -> Any:
-    """A mask among the indices counts as one that lets all pass."""
+    """The result as if masks among the indices let all elements pass."""
     plain: list[Any] = []
     for index in indices:
         if index is not None and index.dtype in (torch.bool, torch.uint8):
@@ -305,7 +305,7 @@ def _index(mode: DeviceMode, tensor: torch.Tensor, indices: Any) -> Any:
 
 
 def _native_dropout(mode: DeviceMode, tensor: torch.Tensor, _probability: float, _is_training: Any) -> Any:
-    """The kernel for GPUs makes its mask first."""
+    """The result and its mask; the kernel for GPUs allocates the mask first."""
     mask = mode.wrapped(torch.empty(tensor.shape, dtype=torch.bool, device=META))
     return mode.wrapped(run_without_data(aten.empty_like.default, (tensor,), {"dtype": tensor.dtype})), mask
 
@@ -323,4 +323,4 @@ SPECIAL: dict[Any, Callable[..., Any]] = {
     aten.native_dropout.default: _native_dropout,
     aten.record_stream.default: lambda *_: None,
 }
-"""Operations that need data, or do nothing without."""
+"""Operations that need data or do nothing, with what is run in their place; NotImplemented: run the operation."""

@@ -1,4 +1,4 @@
-"""The user's function, what it may return, and the steps that are made of it."""
+"""What the user's function may return, and the training steps that are made of it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ step                                         (a function without arguments that 
 
 
 class Training(NamedTuple):
-    """What the function returned. `step` is a step of its own, in place of the rest."""
+    """What the function returned: either `step`, a function that takes a step, or the other fields."""
 
     model: Any = None
     optimizer: Any = None
@@ -28,11 +28,11 @@ class Training(NamedTuple):
 
 
 class WrongFormError(Exception):
-    """The function returned something else."""
+    """The function returned something in none of the `FORMS`."""
 
 
 def training_of(returned: Any) -> Training:
-    """What the function's result means. Raises WrongFormError."""
+    """The training in the function's result. Raises WrongFormError."""
     if not isinstance(returned, (tuple, list)):
         if callable(returned) and not isinstance(returned, torch.nn.Module):
             return Training(step=returned)
@@ -50,7 +50,7 @@ def training_of(returned: Any) -> Training:
 
 
 def on_device(batch: Any) -> Any:
-    """The batch with its tensors on the GPU."""
+    """The batch with its tensors moved to the GPU."""
     return tree_map(lambda leaf: leaf.to(DEVICE) if isinstance(leaf, torch.Tensor) else leaf, dict_of(batch))
 
 
@@ -61,7 +61,7 @@ def dict_of(batch: Any) -> Any:
 
 
 def move(model: Any) -> None:
-    """Bring parameters and buffers that are elsewhere onto the GPU, the same objects where there is an optimizer."""
+    """Replace parameters and buffers that are not on the GPU by new ones there; an optimizer keeps the old objects."""
     for module in model.modules() if isinstance(model, torch.nn.Module) else ():
         for name, parameter in list(module._parameters.items()):
             if parameter is not None and not _is_there(parameter):
@@ -78,7 +78,7 @@ def _is_there(tensor: Any) -> bool:
 
 
 def output_of(training: Training, batch: Any) -> Any:
-    """The forward pass."""
+    """The output of a forward pass."""
     has_target = training.loss_function is not None and isinstance(batch, (tuple, list)) and len(batch) == 2
     if isinstance(batch, dict):
         return training.model(**batch)
@@ -88,7 +88,7 @@ def output_of(training: Training, batch: Any) -> Any:
 
 
 def loss_of(training: Training, output: Any, batch: Any) -> Any:
-    """The loss: of the loss function, the model's own, or the sum of what it returned."""
+    """The loss: by the loss function, or the model's own, or else the sum of the model's first output."""
     if training.loss_function is not None:
         is_pair = isinstance(batch, (tuple, list)) and len(batch) == 2
         return training.loss_function(output, batch[1] if is_pair else batch)
@@ -127,7 +127,7 @@ def take_step(training: Training, batch: Any, requests: Requests) -> None:
 
 @contextlib.contextmanager
 def modules_followed(model: Any, requests: Requests) -> Iterator[None]:
-    """Have each request say in which module's forward pass it is made."""
+    """Let each request say in which module's forward pass it is made, in the body of the `with`."""
     paths = {id(module): path for path, module in model.named_modules()} if hasattr(model, "named_modules") else {}
     entered: list[str] = []
 
@@ -149,13 +149,13 @@ def modules_followed(model: Any, requests: Requests) -> Iterator[None]:
 
 
 def name_gradients(model: Any, requests: Requests) -> None:
-    """Say which tensors are gradients, and of which module's parameters."""
+    """Name the gradients, with the module of their parameter."""
     for path, parameter in model.named_parameters():
         requests.name(parameter.grad, "gradient", path.rpartition(".")[0])
 
 
 def name_states(optimizer: Any, model: Any, requests: Requests) -> None:
-    """Say which tensors are states of the optimizer, and of which module's parameters."""
+    """Name the optimizer's states, with the module of their parameter."""
     modules = {parameter: path.rpartition(".")[0] for path, parameter in model.named_parameters()}
     for parameter, values in (getattr(optimizer, "state", None) or {}).items():
         for value in values.values() if isinstance(values, dict) else ():

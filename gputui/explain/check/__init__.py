@@ -1,5 +1,5 @@
-"""`gputui check`: what a step that has not run needs, what holds it, and why it needs more than its baseline says.
+"""`gputui check`: what a step that has not run needs, what holds that memory, and why it is more than its baseline.
 
-In: a `Rehearsal` (model/attached/trace.py). Out: a `Checked`. `peak.py` finds the peak and what holds it, `baseline.py`
-keeps a peak small enough for git and compares two, `devices.py` is the table of GPUs, `words.py` says it.
+In: a `Target` and its `Rehearsal` (model/attached/trace.py). Out: a `Checked`. `peak` finds the peak and its holders,
+`baseline` keeps and compares peaks, `plan` tries what fits, `variants` has other ranks and arguments of a target.
 """

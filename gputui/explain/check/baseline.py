@@ -1,4 +1,4 @@
-"""A peak small enough to be kept in git, and what has changed since."""
+"""A peak in a form small enough for git, and what has changed since it was written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SCHEMA = "gputui.check-baseline/1"
 
 
 class Part(NamedTuple):
-    """Memory at a peak, of one purpose: in one layer of a list, or (`layer` None) in one module; by operation."""
+    """Memory at a peak, by category, place and operation: `layer` is a number in the list `module`, or None."""
 
     category: str
     module: str
@@ -34,7 +34,7 @@ Parts = Mapping[Part, int]
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The peak of a target as it was kept, with the version of PyTorch that it was told for."""
+    """The peak of a target from a baseline file, with the version of PyTorch that it was computed with."""
 
     torch: str
     reserved_bytes: int
@@ -46,7 +46,7 @@ class Baseline:
 class Change:
     """A layer, or a module, that holds more or less at the peak than its baseline says.
 
-    `operations` are those that hold more now, the largest difference first; `holder` is the largest of the first.
+    `operations` hold more now, by so many bytes, the largest difference first; `holder` is the largest of the first.
     """
 
     category: str
@@ -58,12 +58,12 @@ class Change:
 
     @property
     def bytes_more(self) -> int:
-        """Negative for what holds less."""
+        """Negative if it holds less."""
         return self.bytes_now - self.bytes_before
 
 
 def parts_of(peak: Peak) -> dict[Part, int]:
-    """The parts of a peak."""
+    """The bytes of each part of a peak."""
     sums: Counter[Part] = Counter()
     for holder in peak.holders:
         sums[_part(holder)] += holder.bytes
@@ -75,7 +75,7 @@ def _part(holder: Holder) -> Part:
 
 
 def changes(before: Baseline, peak: Peak) -> tuple[Change, ...]:
-    """What differs, what grew most first."""
+    """The differences of a peak from its baseline, the largest growth first."""
     now = parts_of(peak)
     places: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}
     for part in {**before.parts, **now}:
@@ -104,12 +104,12 @@ def _change(category: str, place: str, by: Mapping[str, tuple[int, int]], peak: 
 
 
 def baseline_of(peak: Peak) -> Baseline:
-    """What is kept of a peak."""
+    """The baseline that is kept of a peak."""
     return Baseline(peak.torch, peak.reserved_bytes, peak.allocated_bytes, parts_of(peak))
 
 
 def baseline_text(baselines: Mapping[str, Baseline]) -> str:
-    """The file: JSON with a line for each part, equal layers of a list on one."""
+    """The file: JSON with a line for each part; layers of a list with equal bytes share a line."""
     targets = [
         f"  {json.dumps(name)}: {{\n"
         f'    "torch": {json.dumps(baseline.torch)},\n'
@@ -127,7 +127,7 @@ def _rows_text(parts: Parts) -> str:
 
 
 def _rows(parts: Parts) -> Iterator[dict[str, Any]]:
-    """Parts that differ in nothing but the number of the layer are one row."""
+    """One row for all parts that differ only in the number of the layer."""
     layers: dict[tuple[str, str, str, int], list[int | None]] = {}
     for part in sorted(parts, key=lambda part: (part.category, part.module, part.layer or 0, part.operation)):
         layers.setdefault((part.category, part.module, part.operation, parts[part]), []).append(part.layer)
@@ -137,7 +137,7 @@ def _rows(parts: Parts) -> Iterator[dict[str, Any]]:
 
 
 def _ranges(numbers: Sequence[int | None]) -> list[list[int]]:
-    """First and last number of each run: [[0, 3], [5, 11]]."""
+    """The first and the last number of each run: [[0, 3], [5, 11]]."""
     runs: list[list[int]] = []
     for number in sorted(number for number in numbers if number is not None):
         if runs and runs[-1][1] == number - 1:

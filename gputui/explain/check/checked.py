@@ -21,7 +21,7 @@ BESIDE_NCCL = (
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A target with its peak. `baseline` is None where there is none for it, `changes` is then empty."""
+    """A target with its peak. Without a `baseline` for the target (None), `changes` is empty."""
 
     target: Target
     peak: Peak
@@ -41,7 +41,7 @@ class Checked:
 
     @property
     def allowed_bytes(self) -> int:
-        """Up to where the peak may rise."""
+        """The reserved bytes that the peak may reach: the baseline's, and the tolerance."""
         return int(self.baseline.reserved_bytes * (1 + self.target.tolerance)) if self.baseline else 0
 
     @property
@@ -51,7 +51,7 @@ class Checked:
 
     @property
     def fails(self) -> bool:
-        """Whether the exit status says so."""
+        """Whether the check fails, which the exit status says."""
         return self.fits is False or self.is_risen
 
 
@@ -63,7 +63,7 @@ def checked(
     with_plan: bool = False,
     tried: Sequence[tuple[Target, Rehearsal]] = (),
 ) -> Checked:
-    """The answer about a target, with a plan in which `tried` come last. Raises UsageError for unknown settings."""
+    """The answer about a target; its plan ends with the `tried` variants. Raises UsageError for unknown settings."""
     recorded = recorded_under(rehearsal, target.settings)
     peak = peak_of(rehearsal, recorded, target.budget_bytes)
     if target.world_size > 1:

@@ -1,4 +1,4 @@
-"""GPUs by name, with how much of their memory PyTorch can have."""
+"""GPUs by name, with how much of their memory PyTorch can reserve."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from gputui.errors import UsageError, did_you_mean
 from gputui.units import MIB
 
 CONTEXT_MIB = 640
-"""An estimate of what a process has on a device beside PyTorch's reserved memory: each has a CUDA context with the
-kernels that it has loaded, some 500 MiB (https://github.com/pytorch/pytorch/issues/20532), and libraries take more."""
+"""An estimate of what a process holds on a device beside PyTorch's reserved memory: a CUDA context with its loaded
+kernels takes some 500 MiB (https://github.com/pytorch/pytorch/issues/20532), and libraries take more."""
 
 
 class KnownDevice(NamedTuple):
-    """A GPU as `nvidia-smi` reports it: `total_mib` is what is behind the slash, `source` where that can be read.
+    """A GPU. `total_mib` is its memory as `nvidia-smi` prints it behind the slash, `source` where that figure is from.
 
-    `product` is what a program is told, `capability` the compute capability (developer.nvidia.com/cuda-gpus), and
-    `processors` how many multiprocessors it has, and threads of each, as NVIDIA's papers on its architectures say.
+    `product` is the name that `torch.cuda` tells, `capability` the compute capability (developer.nvidia.com/cuda-gpus),
+    `processors` the number of multiprocessors, and of threads on each, from NVIDIA's papers on its architectures.
     """
 
     name: str
@@ -28,7 +28,7 @@ class KnownDevice(NamedTuple):
 
     @property
     def budget_bytes(self) -> int:
-        """What PyTorch can reserve where nothing else runs on the device."""
+        """How much PyTorch can reserve where nothing else runs on the device."""
         return (self.total_mib - CONTEXT_MIB) * MIB
 
 
@@ -63,7 +63,7 @@ _BY_NAME = {device.name.lower(): device for device in DEVICES}
 
 
 def device_of(name: str) -> KnownDevice:
-    """The device of a name such as "H100" or "rtx 4090". Raises UsageError for one that is not in the table."""
+    """The device of a name such as "H100" or "rtx 4090". Raises UsageError for a name that is not in the table."""
     asked = name.lower().replace(" ", "").removeprefix("nvidia").strip("-_")
     device = _BY_NAME.get(asked)
     if device is None:

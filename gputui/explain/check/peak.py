@@ -35,17 +35,17 @@ class Holder:
 
     @property
     def layer(self) -> tuple[str, int | None]:
-        """The module's layer in a list of layers, as the list's path and a number; elsewhere the module, and None."""
+        """The list of layers that the module is in and the layer's number; for a module in no list, itself and None."""
         match = _LAYER.match(self.module)
         return (match["list"].rstrip("."), int(match["number"])) if match else (self.module, None)
 
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """What a step needs at its peak; `holders`, the largest first, add up to `allocated_bytes`.
+    """What a step needs at its peak on unlimited memory; `holders`, the largest first, add up to `allocated_bytes`.
 
-    `phase` is the part of the step in which the peak is, "" where that is not known. `outcome` is that of the device
-    that was asked about: its own peak is lower where PyTorch has to empty its cache there.
+    `phase` is the part of the step with the peak, "" where it is not known. `outcome` is that on a device of the
+    budget, where the peak is lower if PyTorch has to empty its cache.
     """
 
     torch: str
@@ -57,7 +57,7 @@ class Peak:
     doubts: tuple[str, ...]
 
     def bytes_by_category(self) -> dict[str, int]:
-        """The largest first."""
+        """The bytes of each category, the largest first."""
         sums: Counter[str] = Counter()
         for holder in self.holders:
             sums[holder.category] += holder.bytes
@@ -65,12 +65,12 @@ class Peak:
 
 
 def recorded_under(rehearsal: Rehearsal, settings: str) -> Recorded:
-    """A rehearsed step on a device without an end, under settings as in PYTORCH_ALLOC_CONF. Raises UsageError."""
+    """A rehearsed step on a device of unlimited memory, under settings as in PYTORCH_ALLOC_CONF. Raises UsageError."""
     return recorded_ahead(rehearsal, with_settings(DEFAULTS, settings), Device())
 
 
 def peak_of(rehearsal: Rehearsal, recorded: Recorded, budget_bytes: int | None) -> Peak:
-    """The peak of a rehearsed step; with a budget, also what comes of it on a device of that size."""
+    """The peak of a rehearsed step, with its outcome on a device of `budget_bytes`; None for no budget."""
     endless = outcome = answer(recorded, AS_WRITTEN).outcome
     if budget_bytes is not None and endless.peak_reserved_bytes > budget_bytes:
         outcome = answer(recorded, replace(AS_WRITTEN, device_memory_bytes=budget_bytes)).outcome
@@ -88,12 +88,12 @@ def peak_of(rehearsal: Rehearsal, recorded: Recorded, budget_bytes: int | None) 
 
 
 def _phase_at(rehearsal: Rehearsal, place: int) -> str:
-    """The last part that had begun."""
+    """The part of the step that an operation is in."""
     return next((name for event, name in reversed(rehearsal.marks) if event <= place), "")
 
 
 def _holders(rehearsal: Rehearsal, recorded: Recorded, place: int) -> list[Holder]:
-    """What is alive after an operation."""
+    """The holders of the memory that is alive after an operation, by requested bytes."""
     sizes: Counter[tuple[str, str, str, CallSite | None]] = Counter()
     counts: Counter[tuple[str, str, str, CallSite | None]] = Counter()
     for number in _alive(rehearsal.events[: place + 1]):
@@ -116,7 +116,7 @@ def _alive(events: Sequence[int]) -> list[int]:
 
 
 def _category(category: str, parts: Parts | None, number: int) -> str:
-    """What comes and goes in one part of the step is temporary; the rest is what the rehearsal named it."""
+    """The category that the rehearsal gave, or "temporary" for a request that lives within one part of the step."""
     if parts is None or parts.purposes[number] not in (Purpose.TEMPORARY, Purpose.OTHER):
         return category
     birth, death = parts.births[number], parts.deaths[number]
@@ -125,7 +125,7 @@ def _category(category: str, parts: Parts | None, number: int) -> str:
 
 
 def _with_rounding(holders: list[Holder], allocated_bytes: int) -> tuple[Holder, ...]:
-    """The largest first, with what PyTorch rounds requests up by as one of them."""
+    """The holders, the largest first, with one for the bytes by which PyTorch rounds requests up."""
     rounding = allocated_bytes - sum(holder.bytes for holder in holders)
     if rounding > 0:
         holders.append(Holder("rounding", "", "", None, rounding, 0))

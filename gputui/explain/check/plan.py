@@ -1,4 +1,4 @@
-"""What fits a device, and with how much to spare: the step as it is, then settings, then changes of the program."""
+"""Which variants of a step fit a device, and with how much to spare: as it is, with a setting, or changed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BATCH_ARGUMENTS = ("batch", "batch_size")
 class Option:
     """A way to run the step on the device. `spare_bytes` is None where it does not fit.
 
-    `largest` is None where the batch is not known, nothing fits, or there is no end to it.
+    `largest` is None where the rehearsed batch is not known, no batch fits, or every batch does.
     """
 
     answer: Answer
@@ -34,7 +34,7 @@ def plan_of(recorded: Recorded, budget_bytes: int, arguments: Mapping[str, Any])
 
 
 def option_of(recorded: Recorded, case: Case, budget_bytes: int, arguments: Mapping[str, Any]) -> Option:
-    """A case on a device, with the largest batch where the arguments say which one was rehearsed."""
+    """A case on a device, with the largest batch where `arguments` say which batch was rehearsed."""
     batch = _batch_of(arguments)
     on_device = replace(case, device_memory_bytes=budget_bytes)
     found = answer(recorded, on_device)

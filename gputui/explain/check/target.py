@@ -1,4 +1,4 @@
-"""What `gputui check` is asked about: one step of one rank, its budget, and what its peak is compared with."""
+"""What `gputui check` is asked about: a step of one rank, its budget, and how much its peak may rise."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from gputui.explain.check.devices import KnownDevice, device_of
 from gputui.explain.whatif.by_hand import bytes_of
 
 TOLERANCE = 0.01
-"""By so much a peak may rise above its baseline where the target does not say otherwise."""
+"""The share by which a peak may rise above its baseline where the target names no other."""
 _SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A step to rehearse: `function` is "MODULE:FUNCTION", `arguments` are what it is called with.
+    """A step to rehearse: of `function` ("MODULE:FUNCTION"), called with `arguments`, or of `program`.
 
-    `program` has the words of a program in place of a function: `train.py ARGUMENT...` or `-m MODULE ARGUMENT...`.
-    `settings` are written as in PYTORCH_ALLOC_CONF. `budget_bytes` None: every peak fits. `tolerance` is a share.
-    `device` is what the program is told, where one was named. `rank` is the one of `world_size` that is rehearsed.
+    `program` has words: `train.py ARGUMENT...` or `-m MODULE ARGUMENT...`. `settings` are written as in
+    PYTORCH_ALLOC_CONF. `budget_bytes` None: every peak fits. `tolerance` is a share. `device` is the GPU that the
+    program sees, None for the default. `rank` is the one of `world_size` that is rehearsed.
     """
 
     name: str
@@ -39,18 +39,18 @@ class Target:
     world_size: int = 1
     rank: int = 0
     python: str = ""
-    """The interpreter before the program, where it was named by its path."""
+    """The path of the interpreter before the program, "" where no path was given."""
     mesh: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    """The dimensions in which the ranks are ordered, the outermost first, with their sizes."""
+    """The dimensions of the device mesh with their sizes, the outermost first."""
     stage: int = 0
-    """Of a pipeline, the number of the stage that the rank holds."""
+    """The number of the pipeline's stage that the rank holds."""
     tries: tuple[str, ...] = ()
-    """What else the plan tries: other arguments of the function, or more words of the program."""
+    """Variants for the plan, each as other arguments of the function, or more words of the program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An entry of `[[tool.gputui.check]]` as it is written there; the names of the fields are its keys."""
+    """An entry of `[[tool.gputui.check]]` as written in pyproject.toml; the names of the fields are its keys."""
 
     function: str = ""
     run: str = ""
@@ -71,7 +71,7 @@ _FORMS = MappingProxyType({dict: "a table", int: "a number", str: "a text in quo
 
 
 def target_of(raw: Mapping[str, Any]) -> Target:
-    """The target of an entry of the table. Raises UsageError with the key that is wrong."""
+    """The target of an entry of `[[tool.gputui.check]]`. Raises UsageError, which names a wrong key."""
     known = [one.name for one in fields(Row)]
     for key, value in raw.items():
         if key not in known:
@@ -107,12 +107,12 @@ _LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "mpirun", "srun", "uv", "po
 
 
 def interpreter_of(words: Sequence[str]) -> str:
-    """The interpreter before a program if it is a path; "python" is the Python of the environment, as everywhere."""
+    """The interpreter before a program if it is a path, else "": a bare "python" is the environment's."""
     return words[0] if words and "/" in words[0] and _INTERPRETER.fullmatch(words[0]) else ""
 
 
 def program_of(words: Sequence[str]) -> tuple[str, ...]:
-    """The words of a program, `train.py ARGUMENT...` or `-m MODULE ARGUMENT...`. Raises UsageError."""
+    """The words without an interpreter: `train.py ARGUMENT...` or `-m MODULE ARGUMENT...`. Raises UsageError."""
     if words and _INTERPRETER.fullmatch(words[0]):
         words = words[1:]
     example = "gputui check --run train.py ARGUMENT..."
@@ -129,7 +129,7 @@ def program_of(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a program as a shell reads them. Raises UsageError."""
+    """The words of a command line as a shell splits them. Raises UsageError."""
     try:
         return shlex.split(text)
     except ValueError:
@@ -164,7 +164,7 @@ def mesh_of(words: str) -> Mapping[str, int]:
 
 
 def over_mesh(target: Target, words: str) -> Target:
-    """The target as the rank 0 of a job with such a mesh. Raises UsageError."""
+    """The target with a mesh such as "dp=8,tp=8", and as many ranks as it has. Raises UsageError."""
     mesh = mesh_of(words)
     world_size = math.prod(mesh.values())
     if target.world_size not in (1, world_size):

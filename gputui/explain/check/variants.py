@@ -1,4 +1,4 @@
-"""What else of a target is rehearsed: the ranks of its mesh that differ, and what the user wants to have tried."""
+"""Variants of a target that are rehearsed too: the stages of its pipeline, and what the user wants to try."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STAGES = "pp"
 
 
 def of_all_stages(target: Target) -> list[Target]:
-    """A target for each stage of a pipeline, its first rank; the target itself without stages or with a rank."""
+    """For each stage of a pipeline its first rank as a target; only `target` without stages, or if it names a rank."""
     stages = target.mesh.get(STAGES, 1)
     if stages == 1 or target.rank:
         return [target]
@@ -26,7 +26,7 @@ def of_all_stages(target: Target) -> list[Target]:
 
 
 def _in_stage(target: Target, stage: int) -> Target:
-    """The first of the ranks that hold a stage."""
+    """The target as the first of the ranks that hold a stage."""
     names = list(target.mesh)
     apart = math.prod(target.mesh[name] for name in names[names.index(STAGES) + 1 :])
     return replace(target, rank=stage * apart, stage=stage)
@@ -35,7 +35,7 @@ def _in_stage(target: Target, stage: int) -> Target:
 def tried(target: Target, words: str) -> Target:
     """The target with other arguments: `batch=16,tp=2` of a function, more words of a program. Raises UsageError.
 
-    A name that the mesh has is the size of that dimension, so that another number of ranks can be tried.
+    An argument with the name of a dimension of the mesh changes the dimension's size, and so the number of ranks.
     """
     if target.program:
         return replace(target, name=words, program=(*target.program, *words_of(words)))
@@ -58,7 +58,7 @@ def tried(target: Target, words: str) -> Target:
 
 
 def _same_rank(target: Target, rank: int) -> Target:
-    """The rank that was asked about, or the last where there are fewer."""
+    """The target as the rank that was asked about, or as the last rank if there are fewer."""
     return replace(target, rank=min(rank, target.world_size - 1))
 
 
@@ -66,7 +66,7 @@ _PYTHONS_WORDS: Mapping[str, Any] = MappingProxyType({"True": True, "False": Fal
 
 
 def _value_of(text: str) -> object:
-    """A number, or true, false or null as JSON or Python writes them; else the text."""
+    """A value as JSON or Python writes it, such as a number, true or None; else the text itself."""
     if text in _PYTHONS_WORDS:
         return _PYTHONS_WORDS[text]
     try:

@@ -1,4 +1,4 @@
-"""A check in sentences: whether the step fits, how its peak differs from its baseline, and what holds it."""
+"""A check in sentences: whether the step fits, why its peak differs from its baseline, and what holds the memory."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _PHASES = {
 
 
 def category_words(category: str) -> str:
-    """Many of a category: "activations"."""
+    """The plural of a category: "activations"."""
     if category in _OTHER_WORDS:
         return _OTHER_WORDS[category]
     return CATEGORIES[Category(category)].plural
 
 
 def verdict(check: Checked) -> str:
-    """The first sentence: what failed, or how much the step needs."""
+    """The first sentence: how the peak has risen, or else how much the step needs and whether that fits."""
     if check.is_risen:
         return _risen(check)
     need = f"{check.target.name} needs {format_bytes(check.peak.reserved_bytes)} {_where(check.peak)}"
@@ -67,7 +67,7 @@ def _where(peak: Peak) -> str:
 
 
 def cause_of_rise(check: Checked) -> list[str]:
-    """What holds more than in the baseline, as one or two sentences; the line of the program in the first."""
+    """What grew most since the baseline, as one or two sentences; the first names the line of the program."""
     grown = [change for change in check.changes if change.bytes_more > 0]
     if not grown:
         return ["No tensor holds more at the peak: what PyTorch rounds up, or cannot use between tensors, has grown."]
@@ -96,19 +96,19 @@ def _change_words(change: Change) -> str:
 
 
 def held_words(peak: Peak) -> str:
-    """What holds the peak, in one sentence: the largest categories."""
+    """The categories that hold most at the peak, in one sentence."""
     categories = list(peak.bytes_by_category().items())[:CATEGORIES_NAMED]
     held = ", ".join(f"{category_words(category)} {format_bytes(size_bytes)}" for category, size_bytes in categories)
     return f"Held by {held}."
 
 
 def place_words(holder: Holder) -> str:
-    """The line of a holder, with its file."""
+    """The file and line of a holder, "" where no line is known."""
     return f"{holder.line.file}:{holder.line.line}" if holder.line else ""
 
 
 def other_version(check: Checked) -> str:
-    """That the baseline cannot be compared with to the byte."""
+    """The sentence that the baseline is of another version of PyTorch."""
     assert check.baseline is not None
     return (
         f"The baseline of {check.target.name} was made with PyTorch {check.baseline.torch}, and this is"

@@ -1,4 +1,4 @@
-"""The attach document (schema gputui.attach/1): all of the reasoning about one look, as plain JSON values."""
+"""The attach document (schema gputui.attach/1): all conclusions from one look, as plain JSON values."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def attach_document(
     timeline: Timeline | None = None,
     problems: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The document of a moment's look; what could not be read is None, with its reason among the problems.
+    """The document of a moment's look; values that could not be read are None, with the reason among the problems.
 
-    `timeline` is the process's, for findings about growth; `problems` are further sentences of the caller.
-    Devices on which the process holds nothing are left out.
+    `timeline` is the process's, for findings about growth; `problems` are further sentences of the caller. Devices on
+    which the process holds nothing are left out.
     """
     greeting, look = moment.greeting, moment.look
     notes = [*problems, *(problem.text for problem in moment.problems)]
@@ -111,7 +111,7 @@ def _failure(moment: TargetMoment, failure: Failure, replayed: Replayed | None) 
 
 
 def _remedy(remedy: Remedy, replayed: Replayed | None) -> dict[str, Any]:
-    """A remedy, with what a replay of the trace says where it advises expandable segments."""
+    """A remedy; one that advises expandable segments has the result of a replay in its text."""
     is_enough, text = remedy.is_enough, remedy.text
     if replayed is not None and remedy.kind == EXPANDABLE_REMEDY:
         is_enough, text = replayed.helps, f"{text} {replayed.words}" if replayed.helps else replayed.words
@@ -194,7 +194,7 @@ def _gc_collect(moment: TargetMoment, device: int, notes: list[str]) -> dict[str
 
 
 def _step(device: DeviceMoment) -> dict[str, Any] | None:
-    """How far allocated memory rises and falls, and where the look was taken in that; None where it hardly does."""
+    """Between which bytes allocated memory rises and falls, and where the look was taken; None if it hardly does."""
     need = need_of(device)
     if need is None:
         return None
@@ -261,7 +261,7 @@ def _group(group: TensorGroup) -> dict[str, Any]:
 
 
 def _kept(group: TensorGroup) -> dict[str, int]:
-    """What views keep and what they show, where that differs."""
+    """The bytes that views keep alive and the bytes that they show, where these differ."""
     if not group.hidden_bytes:
         return {}
     return {"kept_bytes": group.bytes, "shown_bytes": group.bytes - group.hidden_bytes}

@@ -11,7 +11,7 @@ SCHEMA = "gputui.behind/1"
 
 
 def behind_document(inquiry: Inquiry, found: Findings) -> dict[str, Any]:
-    """As docs/ranks.md describes it."""
+    """The document, which docs/ranks.md describes."""
     newest = inquiry.second or inquiry.first
     return {
         "schema": SCHEMA,

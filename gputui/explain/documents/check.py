@@ -12,7 +12,7 @@ from gputui.explain.check.plan import Option
 
 
 def check_document(checks: Sequence[Checked], problems: Sequence[str]) -> dict[str, Any]:
-    """The document; `problems` are sentences."""
+    """The document of checks; `problems` are sentences."""
     return {
         "schema": "gputui.check/1",
         "torch": checks[0].peak.torch if checks else None,

@@ -1,6 +1,6 @@
 """The fleet document, `gputui.fleet/1`: nodes with their devices and processes, jobs and findings.
 
-The names are a contract with scripts. Every name is always there; what no exporter tells is null.
+The names are a contract with scripts. Every name is always there; values that no exporter tells are null.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A look in the form of `torch.cuda.memory._snapshot()`, which the viewer at pytorch.org/memory_viz opens.
 
-The viewer shows a stack for each block; here it consists of the block's category and owner and, where it is known, the
-line that allocated it. Events have the user's metadata, too, as `torch.cuda.memory._set_memory_metadata()` sets it; the
-blocks of PyTorch's snapshots have none.
+The viewer shows a stack for each block; here the stack consists of the block's category and owner and, where it is
+known, the line that allocated it. Events also have the field of `torch.cuda.memory._set_memory_metadata()`, which
+blocks lack in PyTorch's snapshots.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from gputui.model.attached.target import Look
 from gputui.model.attached.tensors import Category
 
 PICKLE_PROTOCOL = 4
-"""The newest protocol that the viewer reads: it shows an empty page for 5."""
+"""The newest protocol that the viewer reads: for 5 it shows an empty page."""
 
 UNLIMITED = -1
 _HIDDEN_BY_THE_VIEWER = ("_start", "PyObject_", "PyFunction_", "PyEval_")
-"""The viewer takes frames with these in their name for the interpreter's own and leaves them out."""
+"""The viewer leaves out frames with these in their names, as the interpreter's own."""
 
 
 def snapshot_file(look: Look, layout: AllocatorMap) -> bytes:
@@ -73,7 +73,7 @@ def _block(block: Block, owner: Owner | None) -> dict[str, Any]:
 
 
 def _metadata(owner: Owner) -> str:
-    """A block's name, category and layer."""
+    """A block's name, category and layer, as one text."""
     layer = f", {owner.module}" if owner.module else ""
     return f"{owner.name or owner.type} ({owner.category.value}{layer})".strip()
 

@@ -15,7 +15,7 @@ from gputui.model.attached.serving import Serving
 
 
 def serving_document(moment: TargetMoment) -> dict[str, Any] | None:
-    """None where no engine is known; what an engine does not say is None."""
+    """The object, None where no engine is known; a value that the engine does not say is None."""
     serving = moment.serving
     if serving is None:
         return None
@@ -62,7 +62,7 @@ def _cache(serving: Serving) -> dict[str, Any]:
 
 
 def result_document(result: Result) -> dict[str, Any]:
-    """What the server would have with some flags."""
+    """What the server would have with other flags."""
     return {
         "flags": {name: value for name, value in asdict(result.flags).items() if value is not None},
         "kv_bytes": result.kv_bytes,

@@ -1,4 +1,4 @@
-"""The document of a server that has not started."""
+"""The document (schema gputui.check-serving/1) of a server that has not started."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gputui.explain.serving.ahead.words import doubts
 
 
 def start_document(start: Start, others: Sequence[tuple[str, Start]]) -> dict[str, Any]:
-    """`least` and `most` are the ends of a range; bytes are those of each device."""
+    """The document; `least` and `most` are the worst and the best case, bytes are those on each device."""
     return {
         "schema": "gputui.check-serving/1",
         **_answer(start),

@@ -17,7 +17,7 @@ def whatif_document(
     largest: LargestBatch | None = None,
     problems: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The document; `answers` in the order asked for, `problems` are sentences."""
+    """The document; `answers` are in the order of the user's cases, `problems` are sentences."""
     return {
         "schema": "gputui.whatif/1",
         "baseline": {"settings": dict(recorded.settings.values), **_outcome(baseline)},

@@ -1,5 +1,5 @@
 """Why a request for GPU memory failed, who held the memory, and what would have been enough.
 
-`analysis` begins here: `phase`: in which part of a step; `remedies`: a table of what would have made room; `outside`:
-requests of others than PyTorch's allocator. `sections` and `sentences` are what screens and reports show.
+`analysis` puts it together. `phase` tells in which part of a step, `remedies` what would have made room, also for
+requests `outside` of PyTorch's allocator and in `servers`; `sections` and `sentences` are what screens show.
 """

@@ -19,12 +19,12 @@ from gputui.model.attached.moment import DeviceMoment, TargetMoment
 from gputui.model.attached.tensors import Category
 
 HOLDERS = 5
-"""How many families of modules and of tensors are named."""
+"""How many families of modules, and how many of tensors, are named."""
 CALLERS = 3
 
 
 def analysis_of(moment: TargetMoment) -> FailureAnalysis | None:
-    """The analysis of a moment's `failure`, None without one; its parts are empty where there was no look."""
+    """The analysis of a moment's `failure`, None without one; it names no holders where there was no look."""
     failure = moment.failure
     if failure is None:
         return None

@@ -1,4 +1,4 @@
-"""Errors of requests that PyTorch's allocator did not make: what would have made room, and whose the tensors were."""
+"""Failed requests that PyTorch's allocator did not make: what would have made room, and who owned the tensors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gputui.model.attached.tensors import Storage
 from gputui.model.reading import value_of
 
 SHARED = frozenset({"others", "gradients", "outputs", "variables", "graphs", "no_grad", "checkpointing", "states"})
-"""The kinds of rules that hold for them, too: less memory in PyTorch leaves more for others, with `empty_cache()`."""
+"""The kinds of rules that apply to such requests, too: memory that PyTorch frees goes to others by `empty_cache()`."""
 
 
 def _cached(case: Case) -> int:
@@ -36,7 +36,7 @@ OUTSIDE_RULES = (CACHE, *(rule for rule in RULES if rule.kind in SHARED))
 
 
 def rules_for(case: Case) -> tuple[Rule, ...]:
-    """The rules that apply to the one who asked."""
+    """The rules for a failure, by who asked for the memory."""
     if case.failure.asked_by == PINNED:
         return (HOST,)
     if case.failure.asked_by == UNKNOWN:
@@ -45,7 +45,7 @@ def rules_for(case: Case) -> tuple[Rule, ...]:
 
 
 def as_before_the_end(look: Look) -> Look:
-    """A look after the end, in which the exception that ended the program keeps nothing: its functions do."""
+    """A look after the end of the program, in which functions keep what the exception that ended it keeps by then."""
     inventory = look.inventory
     if inventory is None:
         return look

@@ -1,4 +1,4 @@
-"""In which part of a training step a request was made, and what the running pass keeps, as the failing stack shows."""
+"""In which part of a training step a request failed, and which variables the running pass keeps, from the stack."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gputui.model.attached.target import Look
 from gputui.model.attached.tensors import Storage
 
 AUTOGRAD_THREAD = "pt_autograd"
-"""How the names of PyTorch's threads for backward passes begin."""
+"""The beginning of the names of PyTorch's threads for backward passes."""
 
 _LIBRARY = re.compile(r"^<|/(site|dist)-packages/|/lib(64)?/python\d+\.\d+/")
 _TORCH = re.compile(r"^<|/(site|dist)-packages/torch/|/lib(64)?/python\d+\.\d+/(?!(site|dist)-packages/)")
@@ -22,11 +22,11 @@ _OPTIMIZER_FILE = re.compile(r"/torch/optim/|/optimizers?/")
 _EVALUATION = re.compile(r"eval|valid|predict|generate|inference|(^|_)test", re.IGNORECASE)
 _MODULE_FILE = re.compile(r"/torch/nn/modules/module\.py$")
 _CALL = re.compile(r"_call_impl$|_slow_forward$")
-"""The functions of that file that run a forward pass; others move a model to a device."""
+"""The functions of module.py that run a forward pass; others of that file move a model to a device."""
 
 
 def phase_of(failure: Failure) -> Phase:
-    """The part of the step."""
+    """The part of the step in which a request failed."""
     stack = failure.stack
     if failure.backward_node or failure.thread.startswith(AUTOGRAD_THREAD):
         return Phase.BACKWARD
@@ -39,9 +39,9 @@ def phase_of(failure: Failure) -> Phase:
 
 
 def running_pass(failure: Failure) -> tuple[CallSite, ...]:
-    """The innermost lines of the stack that run the pass.
+    """The innermost lines of the stack, which run a forward or backward pass; none outside of a pass.
 
-    They end with the outermost module of a forward pass, and before the program's own line of a backward pass.
+    They end with the outermost module in forward, and before the first line of the program in backward.
     """
     phase, stack = phase_of(failure), failure.stack
     if phase is Phase.BACKWARD:
@@ -53,17 +53,17 @@ def running_pass(failure: Failure) -> tuple[CallSite, ...]:
 
 
 def is_of_library(site: CallSite) -> bool:
-    """Whether a line is of Python itself or of an installed package, and not of the program."""
+    """Whether a line belongs to Python itself or to an installed package, and not to the program."""
     return bool(_LIBRARY.search(site.file))
 
 
 def is_of_torch(site: CallSite) -> bool:
-    """Whether a line is of PyTorch or of Python itself."""
+    """Whether a line belongs to PyTorch or to Python itself."""
     return bool(_TORCH.search(site.file))
 
 
 def _is_in_optimizer(stack: Sequence[CallSite]) -> bool:
-    """Whether an optimizer computes; one that has called the program's closure for a loss does not."""
+    """Whether an optimizer computes; not where it has called the program's closure for a loss."""
     for inner, site in pairwise((None, *stack)):
         if site is not None and _OPTIMIZER_FILE.search(site.file):
             return site.function != "step" or inner is None or is_of_torch(inner)
@@ -78,21 +78,21 @@ def _is_of_forward(site: CallSite) -> bool:
 
 
 Functions = frozenset[tuple[str, str]]
-"""Names of files without their folders, each with that of a function."""
+"""Pairs of a file's name, without its folder, and a function's."""
 
 
 def running_functions(failure: Failure) -> Functions:
-    """The functions of the pass that a failure is in; none outside of one."""
+    """The functions of the forward or backward pass that a request failed in; none outside of a pass."""
     return frozenset((site.file.rpartition("/")[2], site.function) for site in running_pass(failure))
 
 
 def is_of(functions: Functions, name: OwnerName) -> bool:
-    """Whether it names a variable of one of these functions, which no exception keeps."""
+    """Whether a name is that of a variable of one of these functions, and no exception keeps the variable."""
     return not name.exception and name.function in functions
 
 
 def as_activations(look: Look, failure: Failure) -> Look:
-    """A look in which variables of the running pass are not named as what keeps its graph."""
+    """A look in which variables of the running pass are not named as keepers: the pass itself needs its graph."""
     functions = running_functions(failure)
     if look.inventory is None or not functions:
         return look

@@ -1,4 +1,4 @@
-"""What would have made room for a request that failed: a table of rules, in the order of the effort that each takes."""
+"""What would have made room for a request that failed: a table of rules, the least effort first."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from gputui.model.machine.device import CONTEXT_BYTES
 from gputui.units import MIB, format_bytes
 
 ELEMENTS = 4
-"""A shorter list that keeps graphs is no collection."""
+"""A list of fewer elements that keep graphs is not taken for a growing one."""
 OTHER_SHARE = 0.25
-"""From this share of the allocated memory on, tensors of no other kind are worth a line."""
+"""The share of the allocated memory from which on tensors of `Category.OTHER` are worth a remedy."""
 NAMED_SHARE = 0.02
-"""Of these tensors: smaller ones are not named."""
+"""The share of those tensors that a family must hold to be named."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What the rules look at. `members` are the owners and sizes of the device's live blocks."""
+    """What the rules look at. `members` are the owners and sizes of live blocks; `short_bytes` were missing."""
 
     moment: TargetMoment
     failure: Failure
@@ -42,7 +42,7 @@ class Case:
 
     @property
     def outside_bytes(self) -> int:
-        """What the context, libraries and other processes hold."""
+        """The bytes that the CUDA context, libraries and other processes hold."""
         reserved = self.device.statistics.reserved_bytes if self.device else 0
         return max(0, self.failure.device_total_bytes - self.failure.device_free_bytes - reserved)
 
@@ -57,7 +57,7 @@ class Case:
 
     @property
     def growing(self) -> tuple[Container, int] | None:
-        """The container whose elements keep most in autograd graphs, with these bytes."""
+        """The container of elements with autograd graphs that keeps most, with its bytes."""
         sizes = [
             (container, self._kept_in(container))
             for container in self.moment.containers
@@ -70,7 +70,7 @@ class Case:
         return sum(size_bytes for owner, size_bytes in self.members if owner.category is category)
 
     def kept(self, rule: str) -> int:
-        """The bytes that only keepers of this rule keep."""
+        """The bytes that are kept by keepers whose facts name this rule."""
         keepers = [keeper for keeper in KEEPERS if keeper.facts.rule == rule]
         return sum(size_bytes for owner, size_bytes in self.members if owner.keeper in keepers)
 
@@ -86,9 +86,9 @@ class Case:
 
 
 class Rule(NamedTuple):
-    """`bytes` is how much it would have made available (0: the rule does not apply), `text` what to do.
+    """`bytes` gives how much the remedy would have freed (0: the rule does not apply), `text` what to do.
 
-    The text may contain {bytes} and the names that `words` returns.
+    The text may contain {bytes} and the names that `words` returns. `is_at_most`: the bytes are an upper bound.
     """
 
     kind: str
@@ -103,19 +103,19 @@ def _beyond_limit(case: Case) -> int:
 
 
 def _request(case: Case) -> int:
-    """Where the request alone is more than all that PyTorch has handed out, and than what others hold."""
+    """The missing bytes, where the request alone is larger than all allocated memory, and than what others hold."""
     allocated = case.device.statistics.allocated_bytes if case.device else 0
     return case.short_bytes if case.failure.requested_bytes > max(allocated, _others(case)) else 0
 
 
 def _others(case: Case) -> int:
-    """More than a context takes is somebody else's; all of it may be, where PyTorch has reserved nothing."""
+    """The memory outside PyTorch; without this process's context, if PyTorch has reserved memory and so has one."""
     has_reserved = case.device is not None and case.device.statistics.reserved_bytes > 0
     return max(0, case.outside_bytes - (CONTEXT_BYTES if has_reserved else 0))
 
 
 def _assigned_again(case: Case) -> list[tuple[Owner, int]]:
-    """Variables of the function that asked, as large as the request: the line may be about to replace one."""
+    """Variables of the function that made the request, as large as it: its line may be about to replace one of them."""
     sites = {f"{site.file.rpartition('/')[2]}:{site.line} in {site.function}" for site in case.failure.stack[:1]}
     return [
         (owner, size_bytes)
@@ -125,7 +125,7 @@ def _assigned_again(case: Case) -> list[tuple[Owner, int]]:
 
 
 def _others_in_variables(case: Case) -> list[tuple[Owner, int]]:
-    """The tensors of no other kind that are not those of the running pass."""
+    """The tensors of `Category.OTHER`, without variables of the running pass."""
     functions = running_functions(case.failure)
     others = [member for member in case.members if member[0].category is Category.OTHER]
     return [(owner, size_bytes) for owner, size_bytes in others if not is_of(functions, owner.name)]
@@ -166,7 +166,7 @@ def _foreach(case: Case) -> int:
 
 
 def _growing_with_batch(case: Case) -> int:
-    """Activations, and the request itself where it is one."""
+    """The bytes that grow with the batch: activations and the request; 0 in the optimizer or without activations."""
     if case.phase is Phase.OPTIMIZER:
         return 0
     activations = case.category(Category.ACTIVATION)
@@ -282,11 +282,11 @@ RULES = (
         is_at_most=True,
     ),
 )
-"""From the least effort to the most."""
+"""Ordered from the least effort to the most."""
 
 
 def remedies_for(case: Case, rules: Sequence[Rule]) -> tuple[Remedy, ...]:
-    """What would have helped; what gives next to nothing is left out."""
+    """The remedies of the rules that apply, in their order, without those that give next to nothing."""
     is_known = case.short_bytes > 0 or not case.failure.asked_by
     least = min(PART_BYTES, max(MIB, case.short_bytes), case.short_bytes) if is_known else PART_BYTES
     remedies = []

@@ -74,7 +74,7 @@ class Section:
 
 
 def sections_of(moment: TargetMoment, replayed: Replayed | None = None) -> tuple[Section, ...]:
-    """The sections about a moment's `failure`, none without one; `replayed` is what a replay of its trace gave."""
+    """The sections about a moment's `failure`, none without one; `replayed` is the replay of its trace, if any."""
     analysis, failure = analysis_of(moment), moment.failure
     if failure is None or analysis is None:
         return ()
@@ -120,7 +120,7 @@ def _table(heading: str, holders: tuple[Holder, ...], whole: int) -> Table:
 
 
 def _remedies(failure: Failure, analysis: FailureAnalysis, replayed: Replayed | None, none: str) -> Section:
-    """`none` is what is said where no remedy is known."""
+    """The section of remedies; `none` is the sentence where no remedy is known."""
     is_known = analysis.short_bytes > 0 or not failure.asked_by
     more = f" for {format_bytes(analysis.short_bytes)} more" if is_known else ""
     title = f"What would have made room{more}, the least effort first"

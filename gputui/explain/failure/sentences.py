@@ -6,9 +6,9 @@ from gputui.model.attached.failure import Failure, FailureAnalysis, Phase
 from gputui.units import format_bytes
 
 PINNED = "pinned host memory"
-"""What `Failure.asked_by` is for a request of page-locked host memory."""
+"""The `Failure.asked_by` of a request for page-locked host memory."""
 UNKNOWN = "CUDA"
-"""What it is where only CUDA's own error is known."""
+"""The `Failure.asked_by` where only CUDA's own error is known."""
 REQUESTS = {
     PINNED: "a request{size} for pinned host memory",
     UNKNOWN: "a CUDA call that needs memory",
@@ -22,7 +22,7 @@ AFTERWARDS = (
 
 
 def headline(failure: Failure, analysis: FailureAnalysis) -> str:
-    """What was asked for, in which part of the step, and how much was missing."""
+    """How much was requested, in which part of the step, and how much was missing."""
     where = f" in the {analysis.phase.value}" if analysis.phase is not Phase.UNKNOWN else ""
     if analysis.phase is Phase.EVALUATION:
         where = " in an evaluation"
@@ -37,14 +37,14 @@ def headline(failure: Failure, analysis: FailureAnalysis) -> str:
 
 
 def asked_words(failure: Failure) -> str:
-    """Who asked for what, where it was not PyTorch's allocator."""
+    """Who requested what, where it was not PyTorch's allocator."""
     size = f" of {format_bytes(failure.requested_bytes)}" if failure.requested_bytes else ""
     what = REQUESTS.get(failure.asked_by, "a request{size} of {asked_by}")
     return f"{what.format(size=size, asked_by=failure.asked_by)} failed"
 
 
 def place_sentences(failure: Failure, analysis: FailureAnalysis) -> tuple[str, ...]:
-    """Where the program asked for it."""
+    """Where in the program the request was made, and in which circumstances."""
     sentences = []
     callers = ", ".join(site.words for site in analysis.callers)
     led = f", called from {callers}" if callers else ""

@@ -1,4 +1,4 @@
-"""What an inference server did when memory ran out, as its stack shows it, and which of its flags would have helped."""
+"""What an inference server did when memory ran out, read from its stack, and which of its flags would have helped."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from gputui.units import format_bytes
 
 
 class Activity(NamedTuple):
-    """`functions` of the engine's, whose files are below `folder`; a remedy has places for the flags' values.
+    """What the engine does in one of these `functions`, whose files are below `folder`.
 
-    `{share}` is the flag that says how much the KV cache takes.
+    The remedy has places for the values of flags; `{share}` is the flag that says how much the KV cache takes.
     """
 
     folder: str
@@ -98,14 +98,14 @@ ACTIVITIES = (
         "A smaller --max-running-requests needs less, a smaller --mem-fraction-static leaves more room.",
     ),
 )  # fmt: skip
-"""The innermost line of the stack that one of them names counts. Source: vLLM 0.11 to 0.33 and SGLang 0.5.23."""
+"""The innermost line of the stack whose function is in the table decides. Source: vLLM 0.11 to 0.33, SGLang 0.5.23."""
 
 FOR_OPERATORS = frozenset({"limit", "others", "stuck", "cache"})
-"""The kinds of remedies that those who run a server can apply: they do not change its code."""
+"""The kinds of remedies that people who run a server can apply, as they need no change of its code."""
 
 
 def server_moment(stack: Sequence[CallSite], serving: Serving | None) -> ServerMoment | None:
-    """What a server did, None where no line of the stack is one that the table knows."""
+    """What a server did, None where no line of the stack is in the table."""
     found = next((activity for site in stack for activity in ACTIVITIES if _is_in(activity, site)), None)
     if found is None:
         return None
@@ -126,5 +126,5 @@ def _is_in(activity: Activity, site: CallSite) -> bool:
 
 
 def _now(value: float | None) -> str:
-    """What follows the name of a flag; nothing where its value is not known."""
+    """The value of a flag, to follow its name: " (now 256)"; "" where the value is not known."""
     return "" if value is None else f" (now {value:,})"

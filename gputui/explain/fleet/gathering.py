@@ -1,4 +1,4 @@
-"""A fleet of what its nodes say of themselves: what they hold together, and what one can see only over all of them."""
+"""A fleet put together from what each node tells of itself, with the jobs and signs that span several nodes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gputui.model.told import Told
 
 BUSY = "busy"
 GRAPH_POINTS, GRAPH_ZOOM = 60, 1
-"""Ten minutes: nobody keeps an hour before gputui was started."""
+"""The points of a node's graph and their zoom: ten minutes. There is no history from before gputui was started."""
 _QUANTITIES = {
     Quantity.BUSY: "busy_percent",
     Quantity.SM_ACTIVE: "sm_active_percent",
@@ -31,7 +31,7 @@ _QUANTITIES = {
 
 
 class Gathering:
-    """Keeps how busy GPUs have been since it began."""
+    """Makes a fleet of what nodes tell, and keeps how busy their GPUs have been since it was made."""
 
     def __init__(self, interval_s: float) -> None:
         self._interval_s = interval_s
@@ -39,7 +39,7 @@ class Gathering:
         self._heard: dict[Place, float] = {}
 
     def take(self, told: Sequence[Told], now: float) -> tuple[Fleet, tuple[MachineFinding, ...]]:
-        """All that is known at a time, and what the nodes have found themselves."""
+        """The fleet at the time `now`, and the findings that nodes have made themselves."""
         for of in told:
             self._keep(of)
         devices = {of.place: of.look.devices for of in told if of.look}
@@ -82,7 +82,7 @@ class Gathering:
         return tuple(self._history.last(place.node, BUSY, GRAPH_POINTS, GRAPH_ZOOM))
 
     def _of_jobs(self, ranks: dict[JobName, tuple[Holding, ...]]) -> Iterator[Sign]:
-        """How busy the GPUs of each job were, of those that have been watched for long enough."""
+        """How busy each GPU of a job was in `IDLE_IN_JOB_FOR_S`; without GPUs that were not watched for so long."""
         count = round(thresholds.IDLE_IN_JOB_FOR_S / SPANS_S[GRAPH_ZOOM])
         for job, holdings in ranks.items():
             for held in {held.uuid: held for held in holdings}.values():
@@ -99,7 +99,7 @@ def _node(told: Told) -> Node:
 
 
 def _known(gpus: Iterable[FleetDevice]) -> frozenset[Quantity]:
-    """What any GPU tells; everything before there is any GPU."""
+    """The quantities that at least one GPU tells; all of them while there is no GPU."""
     readings = [gpu.readings for gpu in gpus]
     told = (quantity for quantity, name in _QUANTITIES.items()
             if not readings or any(value_of(getattr(each, name)) is not None for each in readings))  # fmt: skip
@@ -115,7 +115,7 @@ def _by_job(holdings: Iterable[Holding]) -> dict[JobName, tuple[Holding, ...]]:
 
 
 def _jobs(ranks: dict[JobName, tuple[Holding, ...]], gpus: Iterable[FleetDevice]) -> tuple[Job, ...]:
-    """The jobs, those with most GPUs first."""
+    """The jobs, the ones with most GPUs first."""
     by_uuid = {gpu.uuid: gpu for gpu in gpus}
     found = []
     for name, holdings in ranks.items():
@@ -130,7 +130,7 @@ def _jobs(ranks: dict[JobName, tuple[Holding, ...]], gpus: Iterable[FleetDevice]
 
 
 def _of_ranks(ranks: dict[JobName, tuple[Holding, ...]]) -> Iterator[Sign]:
-    """What each rank holds on all its GPUs."""
+    """How many bytes each rank holds, on all its GPUs together."""
     for job, holdings in ranks.items():
         used: dict[tuple[Place, int], float] = defaultdict(float)
         for held in holdings:

@@ -1,4 +1,4 @@
-"""Which exporters tell of a fleet, and what nobody tells of it, in sentences."""
+"""Which exporters tell of a fleet, and which figures none of them has, in sentences."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gputui.model.fleet.fleet import Fleet
 
 
 class Lack(NamedTuple):
-    """What a person misses where a quantity is not exported, and what helps."""
+    """What a user does not see where a quantity is not exported, and which exporter has it."""
 
     quantity: Quantity
     words: str
@@ -31,13 +31,13 @@ NOBODY = (
 
 
 def found_words(fleet: Fleet) -> str:
-    """ "gputui export on 12 nodes, dcgm-exporter (before 4.9) on 4 nodes", and "" before that is known."""
+    """ "gputui export on 12 nodes, dcgm-exporter (before 4.9) on 4 nodes"; "" until the exporters are known."""
     return ", ".join(f"{found.exporter.value} on {found.nodes} node{'s' * (found.nodes != 1)}" for found in fleet.found)
 
 
 def missing(fleet: Fleet) -> list[str]:
-    """What is not known of this fleet, with what would tell it; nothing before anything was asked."""
-    if not fleet.scrape_interval_s:  # it is asked for with the exporters
+    """What is not known of a fleet, with which exporter would tell it; nothing before the first answer."""
+    if not fleet.scrape_interval_s:  # its answer comes with that about exporters
         return []
     if not fleet.found:
         return [] if fleet.nodes else [NOBODY]

@@ -1,4 +1,4 @@
-"""The rules about a fleet, one row each: from what a question has found to a finding with its evidence and remedy."""
+"""The rules about a fleet, one row each: from signs to a finding with its evidence and remedy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STANDING = (
 
 
 class Spoken(NamedTuple):
-    """What a rule says; `about` tells those of one rule apart."""
+    """What a rule says; `about` tells findings of one rule apart, from one answer to the next."""
 
     where: str
     title: str
@@ -33,9 +33,9 @@ class Spoken(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """`kind` is the name in documents: do not rename it. `seen_for_s`: what is found has been so for as long.
+    """`kind` is the name in documents: do not rename it. `seen_for_s`: how long a sign has lasted when it first comes.
 
-    `sign` is the kind of signs that it is given, "" for those of its own name.
+    `sign` is the kind of signs that the rule is given, "" for its own `kind`.
     """
 
     kind: str
@@ -47,14 +47,14 @@ class Rule(NamedTuple):
 
 
 def spoken_of(fleet: Fleet) -> Iterator[tuple[Rule, Spoken]]:
-    """What all rules say of a fleet."""
+    """What all rules say of a fleet, with the rule."""
     for rule in RULES:
         for spoken in rule.speak(fleet, _of_kind(fleet, rule.sign or rule.kind)):
             yield rule, spoken
 
 
 def finding_of(rule: Rule, spoken: Spoken, since: float, *, is_older: bool) -> MachineFinding:
-    """As screens and documents show it."""
+    """The finding that screens and documents show; `is_older`: it was there when gputui started."""
     return MachineFinding(
         kind=rule.kind,
         weight=rule.weight,
@@ -125,7 +125,7 @@ def _lost(_fleet: Fleet, signs: Sequence[Sign]) -> Iterator[Spoken]:
 
 
 def _stuck(_fleet: Fleet, signs: Sequence[Sign]) -> Iterator[Spoken]:
-    """One finding for all ranks of a job: they wait for each other."""
+    """One finding for all ranks of a job, as they wait for each other."""
     for together in _by_job(signs).values():
         groups = [together] if together[0].job else [[sign] for sign in together]
         for ranks in groups:
@@ -179,7 +179,7 @@ def _rank_more(_fleet: Fleet, signs: Sequence[Sign]) -> Iterator[Spoken]:
 
 
 def _idle_held(fleet: Fleet, signs: Sequence[Sign]) -> Iterator[Spoken]:
-    """Not of a GPU that is idle in a busy job, which says the same and more."""
+    """GPUs that are held and idle, without those of which `_idle_in_job` says the same and more."""
     told = {spoken.about[1] for spoken in _idle_in_job(fleet, _of_kind(fleet, "idle_in_job"))}
     for sign in signs:
         if sign.uuid in told:

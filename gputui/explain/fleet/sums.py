@@ -1,4 +1,4 @@
-"""Several nodes together, as one figure of each kind."""
+"""The readings of several nodes or GPUs together: means of shares, sums of amounts, the highest temperature."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ AMOUNTS = ("used_bytes", "total_bytes", "power_w", "power_limit_w")
 
 
 def together(nodes: Sequence[Node]) -> Readings:
-    """The readings of several nodes; a node counts for as many as it has GPUs."""
+    """The readings of several nodes; shares are weighted by a node's number of GPUs."""
     return Readings(
         **{name: _mean((getattr(node.readings, name), node.gpus) for node in nodes) for name in SHARES},
         **{name: _sum(getattr(node.readings, name) for node in nodes) for name in AMOUNTS},

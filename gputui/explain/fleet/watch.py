@@ -1,4 +1,4 @@
-"""Findings about a fleet from answer to answer, with since when each has been there."""
+"""Findings about a fleet, with since when each has been there, kept from one answer of the rules to the next."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gputui.model.weight import Weight
 
 
 class FleetWatch:
-    """Asks the rules about each new answer; the worst and oldest findings come first."""
+    """Asks the rules about each new fleet; problems come first, then the oldest findings."""
 
     def __init__(self) -> None:
         self._asked_for: tuple[float, int] = (0.0, 0)
@@ -18,7 +18,7 @@ class FleetWatch:
         self._findings: tuple[MachineFinding, ...] = ()
 
     def take(self, fleet: Fleet, told: tuple[MachineFinding, ...] = ()) -> tuple[MachineFinding, ...]:
-        """The findings now, with those that nodes have `told`; those of the last answer while there is no newer one."""
+        """The findings now, with those that nodes have `told`; the last ones while the fleet has no newer signs."""
         asked_for = (fleet.signs_time, len(fleet.signs))
         if not fleet.signs_time or asked_for == self._asked_for:
             return self._findings

@@ -1,4 +1,4 @@
-"""Devices that fail or are about to: lost, gone, with errors in memory, too hot, or with slow links."""
+"""Devices that fail or are about to fail: lost, gone, with errors in memory, too hot, or with slow links."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def lost(scene: Scene) -> Iterator[Sign]:
 
 
 def gone(scene: Scene) -> Iterator[Sign]:
-    """GPUs that were there, and that the driver no longer lists."""
+    """GPUs that the driver listed earlier and no longer lists."""
     if scene.snapshot.devices.problem:
         return
     present = {device.key for device in scene.devices}
@@ -105,7 +105,7 @@ RECOVERY = {
     "bus reset": "Stop the GPU's processes, and have an administrator reset its PCIe bus.",
     "system reboot": "Reboot the machine.",
 }
-"""NVML's recovery actions: what they ask for."""
+"""What to do for each of NVML's recovery actions."""
 
 
 def recovery(scene: Scene) -> Iterator[Sign]:
@@ -119,7 +119,7 @@ def recovery(scene: Scene) -> Iterator[Sign]:
 
 
 def slowed(scene: Scene) -> Iterator[Sign]:
-    """Devices whose clocks heat or the power supply lowers; the power limit, which does so on purpose, is none."""
+    """Devices whose clocks are lowered by heat or the power supply; the power limit lowers them on purpose."""
     for device in scene.devices:
         for series, cause, remedy in _SLOWED:
             minute = scene.minute(device.key, series)
@@ -141,7 +141,7 @@ _SLOWED = (
         "Have the machine's power supplies and the board's cables examined: one may have failed or carry too much.",
     ),
 )
-"""The series of the history, and what is said of it."""
+"""A series of the history, what to say if it is high, and what to do."""
 
 
 def _temperature_and_clock(device: Device) -> Iterator[str]:
@@ -154,7 +154,7 @@ def _temperature_and_clock(device: Device) -> Iterator[str]:
 
 
 def slow_pcie(scene: Scene) -> Iterator[Sign]:
-    """PCIe links that are narrower or of a lower generation than they could be, on a device that works."""
+    """PCIe links that are narrower or of a lower generation than possible, on a device under load."""
     for device in scene.devices:
         link = value_of(device.pcie)
         if link is None or (link.width >= link.max_width and link.generation >= link.max_generation):
@@ -174,7 +174,7 @@ def slow_pcie(scene: Scene) -> Iterator[Sign]:
 
 
 def nvlink_down(scene: Scene) -> Iterator[Sign]:
-    """NVLinks that a device has and that are not up; all of them down is a board without a bridge."""
+    """NVLinks that are down on a device with others up; a board without a bridge has all of them down."""
     for device in scene.devices:
         links = value_of(device.nvlinks)
         if links and 0 < links.active < links.total:

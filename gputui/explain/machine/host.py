@@ -1,4 +1,4 @@
-"""What of the host is about to run out, and when: memory, the container's limit, swap, /dev/shm."""
+"""Which space of the host is about to run out, and when: memory, the container's limit, swap, /dev/shm."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gputui.units import format_bytes, format_duration, format_rate
 
 
 class _Room(NamedTuple):
-    """Something that can run out: what it is called, the series of its use in the history, and what to do."""
+    """A space that can run out: its name, the series of its use in the history, what happens then, and what to do."""
 
     name: str
     series: str
@@ -51,7 +51,7 @@ SHM = _Room(
 
 
 def running_out(scene: Scene) -> Iterator[Sign]:
-    """Rooms that are nearly full, or fill up so fast that they will be."""
+    """Spaces that are nearly full, or grow so fast that they soon will be."""
     host = scene.snapshot.host
     memory = value_of(host.memory)
     rooms: list[tuple[_Room, Space | None]] = [(LIMIT, host.memory_limit), (SHM, value_of(host.shm))]
@@ -72,7 +72,7 @@ def running_out(scene: Scene) -> Iterator[Sign]:
 
 
 def _fullness(room: _Room, space: Space, scene: Scene) -> str:
-    """The title of the finding, "" where there is none."""
+    """The title of the finding about a space, "" if it is not one."""
     share = space.used_bytes / space.total_bytes
     if share >= thresholds.NEARLY_FULL_SHARE:
         return f"{room.name} is nearly full: {100 * share:.0f}%"
@@ -84,7 +84,7 @@ def _fullness(room: _Room, space: Space, scene: Scene) -> str:
 
 
 def _growth_bytes_per_s(room: _Room, scene: Scene) -> float:
-    """Over the last minutes; 0 where they were not watched."""
+    """The growth over the last `GROWTH_OVER_S`; 0 where gputui has watched for less."""
     span_s = SPANS_S[1]
     points = scene.history.last(HOST, room.series, round(thresholds.GROWTH_OVER_S / span_s), 1)
     known = [point for point in points if point is not None]
@@ -95,7 +95,7 @@ def _growth_bytes_per_s(room: _Room, scene: Scene) -> float:
 
 
 def _largest(scene: Scene) -> Iterator[str]:
-    """Which GPU processes hold most of the host's memory, with their workers."""
+    """Sentences on the two GPU processes that hold most of the host's memory, together with their workers."""
     held = []
     for process in scene.snapshot.processes.processes:
         workers = process.workers.resident_bytes if process.workers else 0

@@ -1,6 +1,6 @@
 """Whether a GPU waits for its input, and for which part of loading: workers, decoding, the disk, /dev/shm, copies.
 
-Only a process that feeds the GPU is judged: of the processes on it, the one that holds most.
+Of the processes on a GPU, only the one that holds most memory is judged.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from gputui.model.weight import Weight
 from gputui.units import format_rate
 
 _WORKERS = 4
-"""What is proposed to a program without workers."""
+"""The num_workers that is proposed to a program without workers."""
 
 
 class _Feeding(NamedTuple):
-    """How a program feeds its GPU, in the mean of a minute.
+    """How a program feeds its GPU, as means over a minute.
 
-    `main_thread` is for how much of the time the main thread runs; `running` and `on_disk` are shares of the workers.
-    A thread that waits for a core counts as running, so that a host without free cores hides nothing.
+    `main_thread` is the share of the time for which the main thread runs; `running` and `on_disk` are shares of the
+    workers. A thread that waits for a core counts as running, so that a host without free cores hides nothing.
     """
 
     busy_percent: float
@@ -40,7 +40,7 @@ class _Feeding(NamedTuple):
 
 
 class _Cause(NamedTuple):
-    """What the numbers point at, and what to change."""
+    """For what the GPU waits, why gputui thinks so, and what to change."""
 
     title: str
     evidence: str
@@ -48,7 +48,7 @@ class _Cause(NamedTuple):
 
 
 def starved(scene: Scene) -> Iterator[Sign]:
-    """Devices that are in use and could do more, while their program is busy with preparing input for them."""
+    """Devices that are in use and could do more, while their program is busy preparing input for them."""
     for device in scene.devices:
         holders = scene.holdings(device)
         started = holders[0].process.identity.started if holders else None
@@ -73,7 +73,7 @@ def starved(scene: Scene) -> Iterator[Sign]:
 
 
 def _feeding(device: Device, busy_percent: float, holding: Holding, scene: Scene) -> _Feeding | None:
-    """None where the process is not known for a minute."""
+    """The figures of a process, None where it has not been watched for a minute."""
     process, host = holding.process, scene.snapshot.host
     owner = history_owner(process)
     main_thread = scene.minute(owner, "main_thread_running")

@@ -1,4 +1,4 @@
-"""Processes that should not be where they are: orphans, contexts on another rank's device, memory of nobody."""
+"""Processes that should not be where they are: orphans, contexts on another rank's device, memory without a process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SERVICE = ".service"
 
 
 def orphans(scene: Scene) -> Iterator[Sign]:
-    """Processes whose launcher is gone, that compute nothing, and that hold memory."""
+    """Processes that hold memory and compute nothing, and whose launcher has ended; services are left out."""
     for process in scene.snapshot.processes.processes:
         owner = value_of(process.owner)
         is_service = owner is None or (owner.unit or "").endswith(_SERVICE)
@@ -44,7 +44,7 @@ def orphans(scene: Scene) -> Iterator[Sign]:
 
 
 def unaccounted(scene: Scene) -> Iterator[Sign]:
-    """Memory of a device that no process accounts for, beyond what a driver, a display or MIG keeps."""
+    """Memory of a device that belongs to no process, beyond what a driver, a display or MIG keeps."""
     devices = {device.key: device for device in scene.devices}
     for part in scene.snapshot.processes.unattributed:
         device = devices.get(part.device)

@@ -1,4 +1,4 @@
-"""Which readings of a snapshot are kept, for graphs and for findings."""
+"""Which readings of a snapshot the history keeps, for graphs and for findings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gputui.model.machine.snapshot import Snapshot
 from gputui.model.reading import Absent, value_of
 
 PROCESSES_AT_MOST = 500
-"""How many processes have graphs, each of which takes 100 kB after six hours."""
+"""How many processes have graphs at most: the points of one take 100 kB after six hours."""
 
 _HEAT = frozenset({"sw_thermal_slowdown", "hw_thermal_slowdown"})
 
@@ -26,8 +26,8 @@ def history_owner(process: Process) -> str:
 def record(history: History, snapshot: Snapshot) -> None:
     """Add the readings that graphs show to the history; a stale snapshot adds nothing about devices.
 
-    There may be thousands of processes: each point of their graphs is one reading, not the mean of many, and only
-    `PROCESSES_AT_MOST` are recorded.
+    There may be thousands of processes. So a point of a process's graph is one reading, not the mean of several, and
+    only `PROCESSES_AT_MOST` are recorded.
     """
     time = snapshot.time
     begins_a_point = int(time / SPANS_S[0]) > int(history.time / SPANS_S[0])
@@ -45,7 +45,7 @@ def record(history: History, snapshot: Snapshot) -> None:
 
 
 def _graphed(history: History, snapshot: Snapshot) -> Sequence[Process]:
-    """The processes that have graphs: the one on screen, then those that have had them, then those with most memory."""
+    """The processes to record: the one on screen, then those that have points already, then those with most memory."""
     processes = snapshot.processes.processes
     if len(processes) <= PROCESSES_AT_MOST:
         return processes
@@ -70,7 +70,7 @@ def _device_readings(device: Device) -> Iterator[tuple[str, float]]:
 
 
 def _slowed(device: Device) -> Iterator[tuple[str, float]]:
-    """For what part of the time heat or the power supply lowered the clocks; of this moment where nothing counts."""
+    """The percentage of the time in which heat or the power supply lowered the clocks; 0 or 100 without a counter."""
     reasons, throttled = value_of(device.throttle_reasons), value_of(device.throttled)
     if throttled is not None:
         yield "slowed_for_heat_percent", throttled.thermal_percent

@@ -20,8 +20,8 @@ from gputui.explain.machine.working import idle_held, not_working
 class Rule(NamedTuple):
     """`kind` is the name in documents and in `gputui watch --until`: do not rename it.
 
-    `after_s` is how long a sign must be seen without a break. What a rule takes from the last minute of the history
-    needs no more than that. `needs_devices`: it says nothing while the driver does not answer.
+    `after_s` is how long a sign must be seen without a break; a rule that looks at the last minute of the history adds
+    this minute to it. `needs_devices`: the rule is not asked while the driver does not answer.
     """
 
     kind: str

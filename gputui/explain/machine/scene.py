@@ -1,4 +1,4 @@
-"""What a rule about the machine looks at: the newest snapshot, what was before, and who holds what."""
+"""What a rule about the machine looks at: the newest snapshot, the history, and which process holds what."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from gputui.model.weight import Weight
 
 _MINUTE = round(60 / SPANS_S[0])
 _MISSED_AT_MOST = 0.2
-"""Share of points that may be missing: a reading now and then comes late."""
+"""The share of points that may be missing: now and then a reading comes late."""
 
 
 class Sign(NamedTuple):
-    """What a rule sees now. It becomes a finding when it was seen for as long as the rule asks.
+    """What a rule sees now. A sign becomes a finding once it has been seen for as long as the rule asks.
 
-    `about` tells signs of one rule and one device apart. `since` is for what tells itself when it began.
+    `about` tells signs of one rule and one device apart. `since` is when the sign began, where the rule knows that.
     """
 
     where: str
@@ -44,19 +44,19 @@ class Holding(NamedTuple):
 
     @property
     def used_bytes(self) -> int:
-        """0 where NVML does not say."""
+        """The bytes that the process holds on the device, 0 where NVML does not say."""
         return value_of(self.use.used_bytes) or 0
 
     @property
     def who(self) -> str:
-        """ "ana (PID 42, Slurm job 4711)", as far as it is known."""
+        """ "ana (PID 42, Slurm job 4711)", as far as known."""
         owner = value_of(self.process.owner)
         group = f", {owner.group[0]} {owner.group[1]}" if owner and owner.group else ""
         return f"{value_of(self.process.user) or 'somebody'} (PID {self.process.pid}{group})"
 
 
 class Scene:
-    """The machine at one moment, with its history; `known` are the GPUs that were seen before, by key."""
+    """The machine at one moment, with its history; `known` are the GPUs of earlier snapshots, by key."""
 
     def __init__(self, snapshot: Snapshot, history: History, known: Mapping[str, Device]) -> None:
         self.snapshot, self.history, self.known = snapshot, history, known

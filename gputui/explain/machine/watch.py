@@ -1,4 +1,4 @@
-"""Findings about the machine from look to look: how long each sign has been seen decides what is a finding."""
+"""Findings about the machine, kept from snapshot to snapshot: a sign becomes a finding after some time."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from gputui.model.machine.snapshot import Snapshot
 from gputui.model.weight import Weight
 
 EVERY_S = 1.9
-"""How often the rules are asked: a point of the history is 2 s long."""
+"""The least time between two runs of the rules: a point of the history is 2 s long."""
 
 FIRST_S = 10.0
-"""What is seen so soon was there before: the first looks do not read everything."""
+"""Signs seen this soon were there before gputui: the first snapshots do not read everything."""
 SINGLE_LOOK_S = 60.0
 UNWATCHED_S = 30.0
-"""After so long without a look, as in a pause, nothing is known of the time between."""
+"""After this long without a snapshot, as in a pause, all signs begin anew."""
 
 _Key = tuple[str, str, "Identity | None", str]
 
 
 class _Seen(NamedTuple):
-    """A sign that is being seen; with `at_begin`, from the first looks on."""
+    """A sign that is being seen; `at_begin`: it has been seen from the first snapshots on."""
 
     since: float
     last: float
@@ -35,9 +35,9 @@ class _Seen(NamedTuple):
 
 
 class Watch:
-    """Asks the rules about each snapshot; `findings` are those of the newest, the worst and oldest first.
+    """Asks the rules about each snapshot; `findings` are those of the newest, problems and then the oldest first.
 
-    With `is_single_look`, signs that need no more than a minute are findings at once: nobody looks again.
+    With `is_single_look`, signs that need `SINGLE_LOOK_S` or less are findings at once: nobody looks again.
     """
 
     def __init__(self, *, is_single_look: bool = False) -> None:
@@ -73,7 +73,7 @@ class Watch:
         return self.findings
 
     def _ask(self, rule: Rule, scene: Scene, now: float) -> None:
-        """Keep the signs that are seen, and forget those that are not; a driver that is silent leaves all as it was."""
+        """Keep the signs that a rule sees, and forget its others; while the driver is silent, signs of devices stay."""
         if scene.snapshot.devices_age_s and rule.needs_devices:
             return
         for sign in rule.find(scene):

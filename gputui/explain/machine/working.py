@@ -1,4 +1,4 @@
-"""Whether a device works: busy with kernels that only wait, or held by processes that do nothing."""
+"""Devices that do not work: busy with kernels that only wait, or held by processes that do nothing."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from gputui.model.weight import Weight
 from gputui.units import format_bytes, format_rate
 
 _COMMAND_AT_MOST = 80
-"""Letters of a command, in a sentence."""
+"""Letters of a command in a sentence."""
 
 
 def not_working(scene: Scene) -> Iterator[Sign]:
     """Devices that are busy all the time, and by two signals or more do next to nothing.
 
-    One signal is never enough: profiling may be 0 where it fails, and low power alone is a small model. Where units or
-    power say the opposite, none is.
+    One signal is not enough: failed profiling may read 0, and low power alone is a small model. No number of signals is
+    enough where the units or the power show that the device works.
     """
     for device in scene.devices:
         if (value_of(device.gpu_utilization_percent) or 0) < thresholds.BUSY_PERCENT:
@@ -42,7 +42,7 @@ def not_working(scene: Scene) -> Iterator[Sign]:
 
 
 def _resting_units(device: Device, scene: Scene) -> str | None:
-    """Tensor cores, pipes and memory rest, and few SMs are active; "" where not, None where it is not measured."""
+    """That tensor cores, pipes and memory rest, and few SMs are active; "" if not, None where it is not measured."""
     tensor, memory = (scene.minute(device.key, series) for series in ("tensor_percent", "dram_percent"))
     if not tensor or not memory:
         return None
@@ -63,7 +63,7 @@ def _little_power(device: Device, scene: Scene) -> str | None:
 
 
 def _quiet_links(device: Device, scene: Scene) -> str | None:
-    """Nothing goes over PCIe and NVLink, as far as both are measured."""
+    """That next to nothing goes over PCIe and NVLink; "" if not, None where PCIe is not measured."""
     received = scene.minute(device.key, "pcie_rx_bytes_per_s")
     sent = device.pcie_tx_bytes_per_s
     if not received or isinstance(sent, Absent):
@@ -76,7 +76,7 @@ def _quiet_links(device: Device, scene: Scene) -> str | None:
 
 
 def idle_held(scene: Scene) -> Iterator[Sign]:
-    """Devices whose memory processes hold, and which nobody uses."""
+    """Devices whose memory is held by processes, and which none of them uses."""
     for device in scene.devices:
         holders = scene.holdings(device)
         held_bytes = sum(holder.used_bytes for holder in holders)
@@ -88,7 +88,7 @@ def idle_held(scene: Scene) -> Iterator[Sign]:
 
 
 def _use(device: Device, scene: Scene) -> float | None:
-    """How much the device was used in the last minute; a MIG instance has no utilisation, but maybe its SMs."""
+    """The mean utilisation in the last minute, or that of the SMs (a MIG instance has only this); None without both."""
     for series in ("gpu_utilization_percent", "sm_active_percent"):
         points = [point for point in scene.history.last(device.key, series, 30) if point is not None]
         if points:
@@ -97,7 +97,7 @@ def _use(device: Device, scene: Scene) -> float | None:
 
 
 def _held_since(device: Device, holders: list[Holding], scene: Scene) -> float | None:
-    """Since when the record has it so, and one of these was there."""
+    """Since when the archive has the device idle, but not before the first of these processes started."""
     recorded = scene.snapshot.idle_since.get(device.key)
     if recorded is None:
         return None

@@ -12,7 +12,7 @@ from gputui.model.weight import Weight
 
 
 class XidKind(NamedTuple):
-    """What an XID means, what to do, and how much it matters."""
+    """The meaning of an XID, what to do about it, and how much it matters."""
 
     meaning: str
     remedy: str
@@ -79,4 +79,4 @@ XIDS = {
         "The finding about the recovery action says what; nvidia-smi -q shows it, too.",
     ),
 }
-"""By number."""
+"""The XIDs by number."""

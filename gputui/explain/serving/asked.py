@@ -1,4 +1,4 @@
-"""Flags of a server as people write them after `--set`: "max_model_len:131072,kv_cache_dtype:fp8"."""
+"""Flags of a server as people write them behind `--set`: "max_model_len:131072,kv_cache_dtype:fp8"."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gputui.explain.serving.ahead.command_line import ServeFlags
 from gputui.explain.serving.other_flags import CACHE_DTYPES, NAMES, Flags
 
 OF_SERVER = {*NAMES, *(field.name for field in fields(ServeFlags))}
-"""The flags that are known to be a server's, whether they can be tried here or not."""
+"""All known flags of a server, also those that cannot be tried."""
 
 
 def _share(text: str) -> float:
@@ -56,7 +56,7 @@ def is_of_server(settings: str) -> bool:
 
 
 def flags_of(settings: str, device_total_bytes: int | None = None) -> Flags:
-    """The flags in "name:value,name:value"; raises UsageError."""
+    """The flags in "name:value,name:value". Raises UsageError for a flag that cannot be tried, or a wrong value."""
     values: dict[str, Any] = {"device_total_bytes": device_total_bytes}
     for pair in settings.split(","):
         name, text = _name(pair), pair.partition(":")[2].strip()
@@ -74,5 +74,5 @@ def flags_of(settings: str, device_total_bytes: int | None = None) -> Flags:
 
 
 def _name(pair: str) -> str:
-    """A flag's name, also as it is written on a command line: `--max-model-len`."""
+    """The name of a flag, which may be written as on a command line: `--max-model-len`."""
     return pair.partition(":")[0].strip().lstrip("-").replace("-", "_")

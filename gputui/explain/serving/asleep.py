@@ -1,4 +1,4 @@
-"""What a server in sleep mode has given back to the driver, which PyTorch's counters do not notice."""
+"""The memory that a server in sleep mode has given back to the driver; PyTorch's counters still include it."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from gputui.model.reading import value_of
 
 @dataclass(frozen=True, slots=True)
 class Asleep:
-    """The `bytes` of the segments whose pages are gone, and those of their tensors, which keep their addresses."""
+    """The `bytes` of segments whose pages are unmapped, and those of the `live` tensors in them, by category."""
 
     bytes: int = 0
     live: Counter[Category] = field(default_factory=Counter)
 
 
 def asleep(device: DeviceMoment) -> Asleep:
-    """What is not on the device: the KV cache, and the weights too if that alone does not explain NVML's figure.
+    """The memory that is asleep, nothing unless NVML reports less for the process than PyTorch has reserved.
 
-    It lies in private pools. NVML's figure of the process is then below what PyTorch has reserved.
+    vLLM keeps it in private pools. It is the KV cache, and also the weights if that alone does not explain the gap.
     """
     used = value_of(device.driver.process_used_bytes)
     if used is None or device.statistics.reserved_bytes - used < MISSING_BYTES:
@@ -43,7 +43,7 @@ def asleep(device: DeviceMoment) -> Asleep:
 
 
 def _segments_of_pools(device: DeviceMoment) -> Iterator[tuple[int, Counter[Category]]]:
-    """The bytes of each segment in a private pool, and those of what lives there."""
+    """The bytes of each segment in a private pool, and the bytes of its live blocks by category."""
     layout = device.layout
     if layout is None:
         return
@@ -57,6 +57,6 @@ def _segments_of_pools(device: DeviceMoment) -> Iterator[tuple[int, Counter[Cate
 
 
 def category_of(layout: DeviceLayout, block: Block) -> Category:
-    """Of what lives in a block."""
+    """The category of the tensor in a block."""
     owner = layout.owners.get(block.address)
     return owner.category if owner else Category.UNATTRIBUTED

@@ -1,4 +1,4 @@
-"""How many tokens and requests a server's cache of keys and values has room for: vLLM's own arithmetic.
+"""How many tokens and requests a server's KV cache has room for: vLLM's own arithmetic.
 
 Source: `FullAttentionSpec.max_memory_usage_bytes`, `SlidingWindowSpec.max_admission_blocks_per_request`, and
 `get_max_concurrency_for_kv_cache_config` of vLLM 0.33.
@@ -9,14 +9,14 @@ from __future__ import annotations
 from gputui.model.attached.serving import KvCache, KvGroup, Serving, ServingSettings
 
 NULL_BLOCKS = 1
-"""The pool keeps one block back for good."""
+"""Blocks that vLLM's pool never gives to requests."""
 GROUPS_AT_MOST = 256
 LONGEST = 1 << 40
-"""No request is longer, in tokens."""
+"""The search for the longest request ends here, in tokens: with sliding windows in all layers there is no longest."""
 
 
 def blocks_of_request(groups: tuple[KvGroup, ...], tokens: int, settings: ServingSettings) -> int | None:
-    """How many blocks a request of this length takes at most; None where a size is not known."""
+    """How many blocks a request of `tokens` tokens takes at most; None where the size of a block is not known."""
     counts = [_blocks_of_group(group, tokens, settings) for group in groups[:GROUPS_AT_MOST]]
     known = [count for count in counts if count is not None]
     return sum(known) if known and len(known) == len(counts) else None
@@ -33,12 +33,12 @@ def _blocks_of_group(group: KvGroup, tokens: int, settings: ServingSettings) -> 
 
 
 def is_exact(cache: KvCache) -> bool:
-    """Whether the arithmetic is the server's to the block: all layers keep all tokens."""
+    """Whether the arithmetic is exact to the block: so it is if all layers keep all tokens."""
     return len(cache.groups) == 1 and not cache.groups[0].sliding_window
 
 
 def longest_request(blocks: int, groups: tuple[KvGroup, ...], settings: ServingSettings) -> int | None:
-    """The most tokens that one request can have in a cache of so many blocks: the largest max_model_len that starts."""
+    """The longest request, in tokens, that fits `blocks` blocks: the largest max_model_len of a server that starts."""
     usable = blocks - NULL_BLOCKS
     if blocks_of_request(groups, 1, settings) is None:
         return None
@@ -60,9 +60,9 @@ def _fits(groups: tuple[KvGroup, ...], tokens: int, settings: ServingSettings, u
 
 
 def tokens_in(blocks: int, groups: tuple[KvGroup, ...], settings: ServingSettings) -> int | None:
-    """The tokens of a cache of so many blocks, as vLLM's log says it: of requests of max_model_len each.
+    """The tokens that fit `blocks` blocks, as vLLM's log says it: in requests of max_model_len each.
 
-    Without such a limit, they are known where all layers keep all tokens.
+    Where max_model_len is not known, None, unless all layers keep all tokens.
     """
     length = settings.max_model_len
     if not length and len(groups) == 1 and not groups[0].sliding_window:
@@ -72,7 +72,7 @@ def tokens_in(blocks: int, groups: tuple[KvGroup, ...], settings: ServingSetting
 
 
 def more_requests(serving: Serving) -> int | None:
-    """How many more requests like the running ones the free blocks have room for, as far as max_num_seqs allows."""
+    """How many more requests like the running ones fit the free blocks and max_num_seqs; None where not known."""
     use, settings = serving.use, serving.settings
     if use.blocks is None or use.free_blocks is None or not use.running:
         return None
@@ -82,6 +82,6 @@ def more_requests(serving: Serving) -> int | None:
 
 
 def blocks_in_use(serving: Serving) -> int:
-    """Blocks of the pool that requests hold now."""
+    """How many blocks of the pool requests hold now."""
     use = serving.use
     return max(0, (use.blocks or 0) - use.null_blocks - (use.free_blocks or 0))

@@ -1,4 +1,4 @@
-"""How a server divides its device: each byte once, in the server's words, from what is measured now."""
+"""How a server divides its device: each byte in one part, by the server's names, from what is measured now."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from gputui.model.attached.tensors import OF_MODULES, WEIGHTS, Category, Storage
 from gputui.model.reading import value_of
 
 BUFFERS = tuple(frozenset(Category) - {*OF_MODULES, Category.KV_CACHE, Category.UNATTRIBUTED, Category.NEWER})
-"""What has a name and is neither: inputs, the sampler's and the scheduler's tensors, workspaces."""
+"""Categories of named tensors that are neither the model's nor KV cache: inputs, the sampler's tensors, workspaces."""
 APART = frozenset({*OF_MODULES, Category.KV_CACHE})
-"""Parts of their own, also where they lie in the pool of a graph."""
+"""Categories with parts of their own: where they lie in the pool of a CUDA graph, they do not count as the graph's."""
 MEM_POOL = "torch.cuda.MemPool"
 BY_NAME = {
     "lora": ("lora_a_stacked", "lora_b_stacked"),
     "masks": ("attention_mask",),
 }
-"""Parts of the engine's buffers, by what is in the names of their tensors.
+"""Parts of the engine's buffers, by words in the names of their tensors.
 
-vLLM's layers keep places for max_loras adapters, filled or not. Continuous batching in transformers has a mask of all
-tokens in a batch for all tokens in the cache, unless its attention is flash attention.
+vLLM's layers keep space for max_loras adapters, filled or not. Continuous batching in transformers has a mask of all
+tokens in a batch by all tokens in the cache, unless it uses flash attention.
 """
 QUANTISED_TYPES = ("float8", "float4", "int8", "uint8", "int32")
-"""How the data types of weights that are quantised begin: several small numbers may lie in one larger one."""
+"""How the data types of quantised weights begin: an int32 may pack several smaller elements."""
 _OUTER = ("outside", "others", "driver")
 
 
 class PartFacts(NamedTuple):
-    """How a part of the division is shown; `drawn_as` is the part of `memory.parts` whose colour it has."""
+    """How a part of the division is shown; it has the colour of the part `drawn_as` of `memory.parts`."""
 
     name: str
     short: str
@@ -75,7 +75,7 @@ class ServedPart:
 
     @property
     def facts(self) -> PartFacts:
-        """How it is shown."""
+        """How the part is shown."""
         return PARTS[self.key]
 
 
@@ -83,8 +83,8 @@ def division(moment: TargetMoment, device: DeviceMoment) -> tuple[ServedPart, ..
     """The parts of a device that a server's model is on; () without an engine, or before the first look.
 
     They add up to the device's total where NVML reports it, else to what PyTorch has reserved. Without the allocator's
-    map, what graphs keep counts as buffers and as cache. While looks have not named all weights and the whole cache,
-    what the server says that they take counts.
+    map, memory of CUDA graphs counts as buffers and as PyTorch's cache. Until looks have named all weights and the
+    whole KV cache, their sizes are those that the server reports.
     """
     serving, storages = moment.serving, _storages(moment, device)
     if serving is None or not storages:
@@ -128,12 +128,12 @@ def division(moment: TargetMoment, device: DeviceMoment) -> tuple[ServedPart, ..
 @dataclass(frozen=True, slots=True)
 class _Graphs:
     live_bytes: int
-    """Of what no model and no cache of keys and values owns."""
+    """Without the blocks of `APART` categories."""
     free_bytes: int
 
 
 def _storages(moment: TargetMoment, device: DeviceMoment) -> Sequence[Storage]:
-    """The tensors of the newest look that had time for them."""
+    """The tensors of the device, from the moment's look, or the newest look that had time for tensors."""
     if device.layout is not None:
         return device.layout.storages
     inventory = moment.inventory
@@ -147,7 +147,7 @@ def _by_category(layout: DeviceLayout | None, storages: Sequence[Storage]) -> Co
 
 
 def _graphs(moment: TargetMoment, device: DeviceMoment) -> _Graphs:
-    """What lies in private pools that are no `MemPool`: an engine's others are those of its CUDA graphs."""
+    """The memory of CUDA graphs: that of an engine's private pools, except those of a `MemPool`."""
     layout, allocator_map = device.layout, moment.look.map if moment.look else None
     if layout is None or allocator_map is None or (moment.serving and moment.serving.settings.enable_sleep_mode):
         return _Graphs(0, 0)
@@ -185,7 +185,7 @@ def _dtypes(storages: Iterable[Storage], *, without_quantised: bool = False) -> 
 
 
 def _free(free_bytes: int, profile: ServingProfile) -> tuple[ServedPart, ...]:
-    """The device's free memory: what the flag leaves to others, and what the server keeps for the next forward pass."""
+    """The device's free memory: left over by gpu_memory_utilization, or kept by the server for activations."""
     if profile.free_before_bytes is None or profile.requested_bytes is None:
         return (ServedPart("free", free_bytes),)
     left = min(free_bytes, max(0, profile.free_before_bytes - profile.requested_bytes))

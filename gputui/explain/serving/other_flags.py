@@ -1,9 +1,9 @@
 """What a server would have with other flags: its own arithmetic again, from what it measured when it started.
 
 Source: `request_memory`, `determine_available_memory`, `get_kv_cache_configs` and `_check_enough_kv_cache_memory` of
-vLLM 0.33. Those without `consumed_bytes` (0.11, 0.20) do not count what they hold beside weights before the profiling
-run, such as the tables of blocks. A flag that changes that run (max_num_batched_tokens, max_num_seqs) is not here. Of
-others (enforce_eager, tensor_parallel_size) the result is about right: the run would differ by little.
+vLLM 0.33. Versions without `consumed_bytes` (0.11, 0.20) do not count what they allocate beside weights before the
+profiling run, such as the tables of blocks. Flags that change this run (max_num_batched_tokens, max_num_seqs) cannot be
+tried here. For enforce_eager and tensor_parallel_size the result is about right: the run would differ by little.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from gputui.model.attached.serving import DTYPE_BYTES, KvGroup, Serving, Serving
 from gputui.units import format_bytes
 
 CACHE_DTYPES = {"fp8": 1, "fp8_e4m3": 1, "fp8_e5m2": 1, "auto": 0, "float16": 2, "bfloat16": 2, "half": 2, "float": 4}
-"""Bytes of an element; 0: as the model's weights."""
+"""Bytes of an element by kv_cache_dtype; 0: as in the model's data type."""
 TABLE_ENTRY_BYTES = 4
 TABLES_MATTER_BYTES = 1 << 20
-"""Less is lost in what PyTorch takes from the driver at once; a larger difference makes a result approximate."""
+"""A difference in tables from which on a result is approximate: less vanishes in PyTorch's segments."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """Flags to try; None is as it is now. `device_total_bytes` is another device's memory, as cudaMemGetInfo has it."""
+    """Flags to try; None leaves a flag as it is. `device_total_bytes` is another device's memory, by cudaMemGetInfo."""
 
     gpu_memory_utilization: float | None = None
     max_model_len: int | None = None
@@ -36,7 +36,7 @@ class Flags:
 
     @property
     def words(self) -> str:
-        """As a user writes them."""
+        """The flags as a user writes them."""
         words = [f"{name}={str(value).lower()}" for name in NAMES if (value := getattr(self, name)) is not None]
         if self.device_total_bytes is not None:
             words.append(f"a device of {format_bytes(self.device_total_bytes)}")
@@ -49,9 +49,9 @@ NAMES = tuple(field.name for field in fields(Flags) if field.name != "device_tot
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a server with these flags would have; `error` is why it would not start, "" if it does.
+    """What a server with these flags would have on each device; `error` is why it would not start, "" if it would.
 
-    `longest` is the largest max_model_len that would start. `is_exact`: this is the server's arithmetic, to the block.
+    `longest` is the largest max_model_len with which it starts. `is_exact`: the figures are exact to the block.
     """
 
     flags: Flags
@@ -64,7 +64,7 @@ class Result:
 
 
 def with_flags(serving: Serving, flags: Flags) -> Result | None:
-    """The result; None where the engine does not say what it would follow from."""
+    """The result of other flags; None where the engine does not say the figures that it would follow from."""
     profile, cache, settings = serving.profile, serving.cache, serving.settings
     each = cache.bytes_per_block
     if not each or profile.kv_available_bytes is None or not settings.max_model_len:
@@ -96,14 +96,14 @@ def with_flags(serving: Serving, flags: Flags) -> Result | None:
 
 
 def _tables_bytes(settings: ServingSettings, groups: tuple[KvGroup, ...]) -> int:
-    """What the tables of blocks, and with vLLM's second model runner the tokens of each request, take on the device."""
+    """The bytes of the tables of blocks, and with vLLM's second model runner of the tokens of each request."""
     rows, length = settings.max_num_seqs or 0, settings.max_model_len or 0
     columns = sum(-(-length // group.block_size) for group in groups if group.block_size and group.block_size > 0)
     return rows * (columns + (length if settings.use_v2_model_runner else 0)) * TABLE_ENTRY_BYTES
 
 
 def _other_cache(serving: Serving, flags: Flags, each: int) -> tuple[tuple[KvGroup, ...], int]:
-    """The groups with another size of blocks, and the bytes of a block of all layers."""
+    """The groups and the bytes of a block with another block_size or kv_cache_dtype; `each` are the bytes now."""
     groups = serving.cache.groups
     if flags.block_size:
         now = groups[0].block_size if groups else None
@@ -120,7 +120,7 @@ def _other_cache(serving: Serving, flags: Flags, each: int) -> tuple[tuple[KvGro
 def _other_ranks(
     serving: Serving, flags: Flags, groups: tuple[KvGroup, ...], each: int
 ) -> tuple[tuple[KvGroup, ...], int]:
-    """The groups on one of so many devices of tensor parallelism, and the bytes of a block; a head is not divided."""
+    """The groups and the bytes of a block with another tensor_parallel_size; a head is not divided."""
     now, ranks = serving.settings.tensor_parallel_size or 1, flags.tensor_parallel_size
     heads = groups[0].heads if groups else None
     if not ranks or not heads:
@@ -130,18 +130,18 @@ def _other_ranks(
 
 
 def _of_other_ranks(serving: Serving, flags: Flags) -> int:
-    """By how much smaller the weights are on each device; what NCCL takes is not known before."""
+    """By how much another tensor_parallel_size makes the weights on each device smaller; NCCL's memory is not known."""
     weights, ranks = serving.profile.weights_bytes, flags.tensor_parallel_size
     return weights - weights * (serving.settings.tensor_parallel_size or 1) // ranks if weights and ranks else 0
 
 
 def _without_graphs(serving: Serving, flags: Flags) -> int:
-    """What vLLM (0.17 and newer) takes off for CUDA graphs before it allocates the cache."""
+    """What vLLM (0.17 and newer) reserves for CUDA graphs before it allocates the cache, if enforce_eager is tried."""
     return (serving.profile.graphs_estimate_bytes or 0) if flags.enforce_eager else 0
 
 
 def _is_other_run(settings: ServingSettings, flags: Flags) -> bool:
-    """Whether the profiling run would be another one, so that the result is about right."""
+    """Whether the profiling run would be another one, so that the result is only about right."""
     is_eager = bool(flags.enforce_eager) and not settings.enforce_eager
     return is_eager or flags.tensor_parallel_size not in (None, settings.tensor_parallel_size or 1)
 
@@ -151,7 +151,7 @@ def _requested(total: int, utilization: float) -> int:
 
 
 def _more_requested(serving: Serving, flags: Flags) -> int:
-    """By how much more of the device the server would use; what it needs beside the cache stays as it was measured."""
+    """How many more bytes the server would use, all of them for the cache: its other memory stays as measured."""
     profile, settings = serving.profile, serving.settings
     utilization = flags.gpu_memory_utilization or settings.gpu_memory_utilization
     total = flags.device_total_bytes or profile.device_total_bytes
@@ -161,7 +161,7 @@ def _more_requested(serving: Serving, flags: Flags) -> int:
 
 
 def _too_little_free(serving: Serving, flags: Flags) -> str:
-    """The error of a server that finds less free memory than it is to use, "" without."""
+    """The error of a server that finds less free memory than gpu_memory_utilization asks for, "" if it finds enough."""
     profile = serving.profile
     total, free = profile.device_total_bytes, profile.free_before_bytes
     utilization = flags.gpu_memory_utilization or serving.settings.gpu_memory_utilization
@@ -179,7 +179,7 @@ def _too_little_free(serving: Serving, flags: Flags) -> str:
 
 
 def _too_small(available: int, each: int, groups: tuple[KvGroup, ...], settings: ServingSettings, longest: int) -> str:
-    """The error of a server whose cache would not hold one request of max_model_len, "" without."""
+    """The error of a server whose cache cannot hold one request of max_model_len, "" if it can."""
     if available <= NULL_BLOCKS * each:
         return "it does not start: no memory is left for the blocks of the KV cache"
     length = settings.max_model_len or 0

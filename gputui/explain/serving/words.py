@@ -1,4 +1,4 @@
-"""What is shown of a server: sentences and lines in its own words, shortest first answers to what its people ask."""
+"""The sentences and lines about a server, by its own names, that answer what those who run it ask."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from gputui.units import format_bytes
 
 FP8 = "fp8"
 FULLER = (0.9, 0.95)
-"""Values of gpu_memory_utilization that are tried where a server has less."""
+"""Values of gpu_memory_utilization to try where a server has less."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServedLine:
-    """A line of the division, and a note that may be left out."""
+    """A line of the division, with a note that may be left out."""
 
     part: ServedPart
     note: str = ""
 
 
 def headline(serving: Serving, parts: Sequence[ServedPart], whole_bytes: int, whole: str, asleep_bytes: int = 0) -> str:
-    """What the server is, and what most of the device went to, or that it sleeps."""
+    """The server, and how much of the device weights, KV cache and masks take, or that it sleeps."""
     sizes = {part.key: part.bytes for part in parts}
     kv, weights = sizes.get("kv_cache", 0), sizes.get("weights", 0) + sizes.get("quantised", 0)
     if asleep_bytes:
@@ -53,7 +53,7 @@ def headline(serving: Serving, parts: Sequence[ServedPart], whole_bytes: int, wh
 
 
 def lines_of(serving: Serving, parts: Sequence[ServedPart]) -> tuple[ServedLine, ...]:
-    """The division, with the notes."""
+    """The lines of the division, with their notes."""
     notes = {
         "weights": ", ".join(part.dtypes[0] for part in parts if part.key == "weights" and part.dtypes),
         "quantised": _quantised_note(serving, parts),
@@ -65,13 +65,13 @@ def lines_of(serving: Serving, parts: Sequence[ServedPart]) -> tuple[ServedLine,
 
 
 def _quantised_note(serving: Serving, parts: Sequence[ServedPart]) -> str:
-    """The way of quantisation by vLLM's name, and the data type that the numbers are in."""
+    """The method of quantisation by vLLM's name, and the data type of the largest quantised weights."""
     dtypes = [part.dtypes[0] for part in parts if part.key == "quantised" and part.dtypes]
     return ", ".join(filter(None, (serving.settings.quantization, *dtypes)))
 
 
 def _is_cached(parts: Sequence[ServedPart]) -> bool:
-    """Whether most of what activations are made in is in PyTorch's cache already."""
+    """Whether PyTorch's cache has more of the memory for activations than is still free on the device."""
     sizes = {part.key: part.bytes for part in parts}
     return sizes.get("cached", 0) >= sizes.get("kept", 0)
 
@@ -82,7 +82,7 @@ def _peak_note(serving: Serving) -> str:
 
 
 def cache_note(serving: Serving) -> str:
-    """Tokens, blocks and layers in a few words."""
+    """The cache's tokens, the bytes of each, and its layers, in a few words."""
     cache = serving.cache
     tokens = tokens_in(cache.blocks, cache.groups, serving.settings) if cache.blocks else None
     words = [f"{tokens:,} tokens"] if tokens else []
@@ -94,7 +94,7 @@ def cache_note(serving: Serving) -> str:
 
 
 def cache_words(serving: Serving | None) -> str:
-    """What the cache has room for, as a sentence; "" where the engine does not say it."""
+    """How many tokens the cache has room for, as a sentence; "" where the engine does not say it."""
     cache = serving.cache if serving else None
     if serving is None or cache is None or not cache.blocks or not cache.size_bytes or not cache.layers:
         return ""
@@ -109,7 +109,7 @@ def cache_words(serving: Serving | None) -> str:
 
 
 def use_words(serving: Serving) -> str:
-    """What the cache holds now, and who runs; "" where the scheduler is in another process."""
+    """The blocks in use, and the running and waiting requests; "" where the scheduler is in another process."""
     use = serving.use
     if use.running is None or use.waiting is None:
         return ""
@@ -124,11 +124,11 @@ def use_words(serving: Serving) -> str:
 
 
 NEVER_HIT_TOKENS = 100_000
-"""After so many tokens that were looked up, none found is worth a sentence."""
+"""A prefix cache that found nothing in this many tokens is worth a sentence."""
 
 
 def page_words(page: ServerPage) -> list[str]:
-    """The sentences about a server's own metrics."""
+    """The sentences about the metrics that a server publishes."""
     facts = []
     if page.running is not None and page.waiting is not None:
         facts.append(f"{counted(int(page.running), 'request')} running, {page.waiting:,.0f} waiting")
@@ -170,7 +170,7 @@ def notes_of(serving: Serving) -> tuple[str, ...]:
 
 
 def length_words(serving: Serving) -> str:
-    """Why max_model_len cannot be larger: what fits now, and with which other flag more does."""
+    """The longest max_model_len that fits now, and with other flags; "" where it is not known."""
     settings, cache = serving.settings, serving.cache
     longest = longest_request(cache.blocks, cache.groups, settings) if cache.blocks else None
     if longest is None or settings.max_model_len is None:
@@ -182,7 +182,7 @@ def length_words(serving: Serving) -> str:
 
 
 def _full_length_words(serving: Serving, longest: int) -> str:
-    """What the length that the model was made for would need, after a space; "" if that is not known."""
+    """A sentence, after a space, on what the length that the model was made for needs; "" if that is not known."""
     cache, made_for = serving.cache, serving.settings.longest_of_model
     if not made_for:
         return ""
@@ -193,7 +193,7 @@ def _full_length_words(serving: Serving, longest: int) -> str:
 
 
 def larger(serving: Serving) -> list[Result]:
-    """Results with one other flag that make room for longer requests, where the server would start."""
+    """The results of single other flags with which the server starts and has room for longer requests."""
     now = with_flags(serving, Flags())
     if now is None:
         return []

@@ -1,5 +1,5 @@
-"""A step in time: the allocator's trace and the map at its end, as who was alive at each event, and why.
+"""A recorded step: which blocks were alive at each event of an allocator's trace, and what they are for.
 
-`timeline`: births and deaths; `periods`: where steps begin; `phases`: forward, backward, optimizer; `kinds`: what
-blocks are for; `step` puts these together. `late`, `layers`, `summary` and `view` are what is said and shown of it.
+`timeline` has births and deaths of blocks, `periods` finds where steps begin, `phases` forward, backward and optimizer,
+`kinds` what blocks are for; `step` puts these together. `late`, `layers`, `summary` and `view` show it.
 """

@@ -1,4 +1,4 @@
-"""What the blocks of a trace are for: as the look at its end says, or as when in the step they come and go says."""
+"""What the blocks of a trace are for: from the look at its end, or else from the phases in which they come and go."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gputui.model.attached.trace import ALLOC
 
 
 class Kind(str, Enum):
-    """What a block is for. The values are those of `Category`, and temporaries."""
+    """What a block is for. The values are those of `Category`, and "temporary"."""
 
     PARAMETER = "parameter"
     BUFFER = "buffer"
@@ -24,12 +24,12 @@ class Kind(str, Enum):
     GRADIENT = "gradient"
     ACTIVATION = "activation"
     TEMPORARY = "temporary"
-    """Comes and goes in the same phase."""
+    """Allocated and freed in the same phase."""
     OTHER = "other"
 
     @property
     def words(self) -> str:
-        """Many of them, in a sentence: "optimizer states"."""
+        """The plural, for sentences: "optimizer states"."""
         return _PLURALS.get(self, f"{self.value.replace('_', ' ')}s")
 
 
@@ -37,7 +37,7 @@ _PLURALS = {Kind.TEMPORARY: "temporaries", Kind.OTHER: "other"}
 KINDS = tuple(Kind)
 KIND_OF = {category: kind for category in Category for kind in KINDS[:-1] if kind.value == category.value}
 KIND_OF |= dict.fromkeys(WEIGHTS, Kind.PARAMETER)
-"""Not of what is known as "other": the step says more of it."""
+"""Without "other": of such blocks the phases say more."""
 
 _BY_PHASES = {
     (Phase.FORWARD, Phase.FORWARD): Kind.TEMPORARY,
@@ -50,7 +50,7 @@ _BY_PHASES = {
     (Phase.OPTIMIZER, Phase.FORWARD): Kind.TEMPORARY,
     (Phase.UNKNOWN, Phase.UNKNOWN): Kind.TEMPORARY,
 }
-"""By the phases of birth and death, for blocks that come and go within a step."""
+"""By the phases of birth and death, for blocks that are allocated and freed within a step."""
 _BORN_TO_STAY = {
     Phase.FORWARD: Kind.ACTIVATION,
     Phase.BACKWARD: Kind.GRADIENT,
@@ -60,7 +60,7 @@ _BORN_TO_STAY = {
 
 
 class Naming:
-    """The owner and the kind of each block, as numbers in two lists."""
+    """The owner and the kind of each block; blocks are numbered as in the timeline."""
 
     def __init__(
         self,
@@ -76,19 +76,19 @@ class Naming:
         self._last_births = [self._last_birth(run) for run in phases]
         self._has_backward = any(run.phase is Phase.BACKWARD for run in phases)
         self.owners: dict[int, Owner] = {}
-        """By block: of those that are alive at the end, and of their counterparts in earlier steps."""
+        """By block, for blocks that are alive at the end and their counterparts in earlier steps."""
         end = len(timeline)
         for block, (death, address) in enumerate(zip(timeline.deaths, timeline.addresses, strict=True)):
             if death == end and owners.get(address, UNATTRIBUTED) is not UNATTRIBUTED:
                 self.owners[block] = owners[address]
         self._name_counterparts(steps)
         self.kinds = bytes(KINDS.index(self._kind(block)) for block in range(len(timeline.births)))
-        """By block, as places in `KINDS`."""
+        """By block, as indices in `KINDS`."""
 
     def _name_counterparts(self, steps: Sequence[tuple[int, int]]) -> None:
-        """A block of an earlier step is called as the one that the same line asked for at the same place of another.
+        """Name blocks like their counterparts in other steps: the nth request of the same size by the same stack.
 
-        Parameters and states stay, so that only what each step makes again has counterparts.
+        Only gradients and activations have counterparts: parameters and optimizer states stay.
         """
         timeline = self._timeline
         requested = timeline.trace.sizes_bytes
@@ -127,12 +127,12 @@ class Naming:
         return _BY_PHASES.get((born, died), Kind.OTHER)
 
     def _staying(self, born: Phase) -> Kind:
-        """The kind of a block that outlives its step; without a backward pass, nothing is saved for one."""
+        """The kind of a block that outlives its step; in inference, blocks of forward are no saved activations."""
         is_of_inference = born is Phase.FORWARD and not self._has_backward
         return Kind.OTHER if is_of_inference else _BORN_TO_STAY.get(born, Kind.OTHER)
 
     def _is_in_optimizer_at_end(self, birth: int) -> bool:
-        """Whether the trace ends in the optimizer's step in which a block was born: the look names all states."""
+        """Whether the trace ends in the optimizer phase of a block's birth: a state would have a name from the look."""
         is_last = self._run_at(birth) == len(self._phases) - 1
         return is_last and self.phase_at(birth) is Phase.OPTIMIZER and bool(self.owners)
 
@@ -141,9 +141,9 @@ class Naming:
         return next((event for event in range(run.end - 1, run.first - 1, -1) if actions[event] == ALLOC), run.first)
 
     def _is_left_by_optimizer(self, birth: int, death: int) -> bool:
-        """Whether a block of backward is freed after all its allocations, and no optimizer phase follows.
+        """Whether a block of a backward phase is freed after the phase's last allocation, and forward follows.
 
-        An optimizer that works in place allocates nothing, so what `zero_grad` frees seems to be of backward.
+        An optimizer that works in place allocates nothing, so what `zero_grad` frees seems to be freed in backward.
         """
         place = self._run_at(birth)
         following = self._phases[place + 1].phase if place + 1 < len(self._phases) else Phase.UNKNOWN
@@ -151,7 +151,7 @@ class Naming:
         return is_late and self._phases[place].phase is Phase.BACKWARD and following is Phase.FORWARD
 
     def _kind_of_leaving(self, death: int) -> Kind:
-        """The kind of a block from before the trace that goes within it."""
+        """The kind of a block from before the trace that is freed in it."""
         phase = self.phase_at(death)
         return Kind.ACTIVATION if phase is Phase.BACKWARD else Kind.OTHER
 

@@ -18,7 +18,7 @@ _AFTER_BACKWARD = "from the forward pass, and kept through the optimizer: `del` 
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """Blocks of one line that lived longer than they had to: their bytes and number, and why that is known."""
+    """Blocks of one name that lived longer than the step needed them; `reason` is why, with what to change."""
 
     name: str
     reason: str
@@ -27,12 +27,12 @@ class Late:
 
     @property
     def words(self) -> str:
-        """In a sentence."""
+        """As a sentence."""
         return f"{format_bytes(self.bytes)} of {self.name}, {self.reason}."
 
 
 def late_at_peak(step: Step) -> list[Late]:
-    """The largest first; only what is known from when it came and went, and only in a step that was found whole."""
+    """The largest first. Only blocks that are born and freed in the trace are named, and only in a whole step."""
     if not step.is_whole:
         return []
     sums: dict[tuple[str, str], tuple[int, int]] = {}

@@ -1,4 +1,4 @@
-"""A step as columns of a graph: for each the most that was allocated in it, in layers, and what was reserved."""
+"""A step as columns of a graph: allocated bytes by kind at the highest event of each column, and reserved bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gputui.model.attached.trace import ALLOC, FREE_REQUESTED
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The events from `first` to before `end`: bytes by kind, in the order of `KINDS`, at the largest of them."""
+    """Events [`first`, `end`): bytes by kind, in the order of `KINDS`, at the highest event, and the most reserved."""
 
     first: int
     end: int
@@ -23,7 +23,7 @@ class Column:
 
 
 def columns_of(step: Step, width: int) -> tuple[Column, ...]:
-    """The step in at most `width` columns of about as many events each."""
+    """The step in at most `width` columns of equal numbers of events."""
     timeline, kinds = step.timeline, step.naming.kinds
     count = min(width, step.end - step.first)
     if count < 1:
@@ -48,5 +48,5 @@ def columns_of(step: Step, width: int) -> tuple[Column, ...]:
 
 
 def column_at(columns: Sequence[Column], event: int) -> int:
-    """The number of the column with an event; the nearest if there is none."""
+    """The index of the column with an event, or else of the nearest."""
     return max(0, bisect_right([column.first for column in columns], event) - 1)

@@ -1,4 +1,4 @@
-"""The steps in a trace, found without any hook: one step's requests are those of the next."""
+"""The steps in a trace, found without a hook in the program: steps make the same requests."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from gputui.explain.step.timeline import Timeline
 from gputui.model.attached.trace import ALLOC, FREE_REQUESTED, Trace
 
 GRAM_LENGTHS = (16, 8, 4, 2)
-"""How many requests in a row are compared."""
+"""How many requests in a row are compared: long sequences are tried first."""
 IRREGULAR = 0.25
-"""By how much distances may differ from their median: steps with batches of other lengths, or with logging."""
+"""The share by which distances may differ from their median, as for batches of other lengths, or steps that log."""
 ALIKE = 0.5
 """The share of requests that two steps must have in common."""
 COVERED = 0.5
-"""The share of the trace that the steps found must cover, so that layers that are alike do not pass for steps."""
+"""The share of the trace that steps must cover, so that equal layers within a step do not pass for steps."""
 JOINED_AT_MOST = 4
-"""How many optimizer phases a step may have."""
+"""How many optimizer phases a step may have at most."""
 
 
 def steps_of(timeline: Timeline, phases: Sequence[PhaseRun]) -> tuple[tuple[int, int], ...]:
@@ -42,16 +42,15 @@ def steps_of(timeline: Timeline, phases: Sequence[PhaseRun]) -> tuple[tuple[int,
 
 
 def _requests(trace: Trace, births: Sequence[int]) -> list[int]:
-    """Numbers that are equal for requests of the same size by the same stack: sizes alone are alike by chance."""
+    """A number for each request, equal for the same size and stack: sizes alone are equal by chance."""
     numbers: dict[tuple[int, int], int] = {}
     return [numbers.setdefault((trace.sizes_bytes[event], trace.stacks[event]), len(numbers)) for event in births]
 
 
 def anchors_of(requests: Sequence[int]) -> list[int]:
-    """Where each repetition of a sequence begins; [] if there is none.
+    """Where each repetition of a sequence of requests ("anchor") begins; [] if none repeats at regular distances.
 
-    A sequence of requests that occurs at regular distances is an anchor. Layers that are alike repeat within a step
-    only, so their distances are irregular or do not cover the trace.
+    Equal layers repeat within a step only, so their distances are irregular or do not cover the trace.
     """
     for length in GRAM_LENGTHS:
         anchors = _anchors(requests, length)
@@ -77,7 +76,7 @@ def _anchors(requests: Sequence[int], length: int) -> list[int]:
 
 
 def _regular_distance(places: list[int], requests: int) -> float:
-    """The distance between occurrences, 0.0 if they are irregular or cover too little."""
+    """The median distance between occurrences, 0.0 if they are irregular or cover too little."""
     if len(places) < 2:
         return 0.0
     distances = [after - before for before, after in pairwise(places)]
@@ -88,12 +87,12 @@ def _regular_distance(places: list[int], requests: int) -> float:
 
 
 def _bucket(distance: float) -> int:
-    """Distances that differ by a few percent have the same number, or neighbouring ones."""
+    """A number that is the same, or one more or less, for distances that differ by a few percent."""
     return round(log(distance) / log(1 + IRREGULAR / 2))
 
 
 def _is_alike(requests: Sequence[int], places: list[int]) -> bool:
-    """Whether what follows one anchor has most of its requests in common with what follows the next."""
+    """Whether the requests after one of the last anchors are mostly those after the one before it."""
     distance = places[-1] - places[-2]
     last = Counter(requests[places[-1] : places[-1] + distance])
     before = Counter(requests[places[-2] : places[-1]])
@@ -104,7 +103,7 @@ def _is_alike(requests: Sequence[int], places: list[int]) -> bool:
 
 
 def _by_optimizer(timeline: Timeline, ends: list[int]) -> tuple[tuple[int, int], ...]:
-    """Steps from one optimizer phase to the next, or to the next but one where a program has two optimizers."""
+    """Steps between ends of optimizer phases; a step has several such phases where a program has several optimizers."""
     cuts = _joined_cuts(timeline, ends)
     return tuple(pairwise(cuts))
 
@@ -131,10 +130,10 @@ def _requests_between(timeline: Timeline, first: int, end: int) -> Counter[int]:
 
 
 def _aligned(timeline: Timeline, cuts: list[int]) -> tuple[tuple[int, int], ...]:
-    """The same steps, cut where least is allocated rather than at the anchor."""
+    """The steps between `cuts`, cut where least is allocated instead of at the anchor."""
     allocated = timeline.allocated
     if cuts[-1] + cuts[-1] - cuts[-2] <= len(timeline):
-        cuts = [*cuts, cuts[-1] + cuts[-1] - cuts[-2]]  # what follows the last anchor is a step, too
+        cuts = [*cuts, cuts[-1] + cuts[-1] - cuts[-2]]  # a whole step follows the last anchor
     lowest = []
     for first, end in pairwise(cuts):
         part = allocated[first:end]

@@ -1,4 +1,4 @@
-"""The phases of a step, told from the stacks of its allocations: forward, backward, optimizer."""
+"""The phases of a step, told from the stacks of its allocations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Phase(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class PhaseRun:
-    """Events in a row of one phase, from `first` to before `end`."""
+    """A run of events [`first`, `end`) of one phase."""
 
     phase: Phase
     first: int
@@ -44,8 +44,8 @@ _MODULES = "/torch/nn/modules/module.py"
 def phases_of(timeline: Timeline) -> tuple[PhaseRun, ...]:
     """The phases in the order of events; they cover the whole trace. One `UNKNOWN` if it has no stacks.
 
-    Frees have the stack of their allocation, so they belong to the phase of the last allocation before them.
-    Allocations without a Python stack were made by autograd's own threads.
+    A free belongs to the phase of the last allocation before it, as events of frees have the stack of their allocation.
+    An allocation without a Python stack was made by autograd's own threads, in backward.
     """
     trace = timeline.trace
     if not trace.stack_table or ALLOC not in trace.actions:
@@ -61,7 +61,7 @@ def phases_of(timeline: Timeline) -> tuple[PhaseRun, ...]:
 
 
 def phase_of_stack(stack: Sequence[CallSite]) -> Phase:
-    """The phase of an allocation with this stack, innermost frame first; `UNKNOWN` for code outside all of them."""
+    """The phase of an allocation with this stack, innermost frame first; `UNKNOWN` for code outside all phases."""
     is_backward = is_forward = False
     for frame in stack:
         if "closure" in frame.function or "closure" in frame.file:
@@ -73,14 +73,14 @@ def phase_of_stack(stack: Sequence[CallSite]) -> Phase:
         if frame.function in _BACKWARD_FUNCTIONS and any(part in frame.file for part in _BACKWARD_FILES):
             is_backward = is_backward or not _is_forward_of_function(frame)
         is_forward = is_forward or frame.file.endswith(_MODULES)
-    is_of_autograd = bool(stack) and TORCH in stack[-1].file and "autograd" in stack[-1].file  # its thread began there
+    is_of_autograd = bool(stack) and TORCH in stack[-1].file and "autograd" in stack[-1].file  # autograd's own thread
     if is_backward and (not is_forward or is_of_autograd or _is_called_by_backward(stack)):
         return Phase.BACKWARD
     return Phase.FORWARD if is_forward else Phase.UNKNOWN
 
 
 def _is_forward_of_function(frame: CallSite) -> bool:
-    """Whether this is the call of a `torch.autograd.Function`, which runs in the forward pass."""
+    """Whether a frame is the call of a `torch.autograd.Function`, which runs in the forward pass."""
     return frame.function == "apply" and not frame.file.endswith("/autograd/function.py")
 
 
@@ -92,7 +92,7 @@ def _is_called_by_backward(stack: Sequence[CallSite]) -> bool:
 
 
 def _phases_of_stacks(table: Sequence[Sequence[CallSite]]) -> list[Phase]:
-    """The phase of each stack. What begins neither in the program nor in a thread of Python is a hook of autograd's."""
+    """The phase of each stack. A stack that begins neither in the program nor in a Python thread is autograd's hook."""
     phases = [phase_of_stack(stack) for stack in table]
     begins = {_outermost(stack) for stack, phase in zip(table, phases, strict=True) if phase in _OF_THE_PROGRAM}
     return [
@@ -110,9 +110,9 @@ def _outermost(stack: Sequence[CallSite]) -> tuple[str, str]:
 
 
 def _resolved(runs: list[tuple[Phase, int]]) -> Iterator[tuple[Phase, int]]:
-    """Code outside all phases belongs to the optimizer if that follows a backward pass, and to forward otherwise.
+    """Give runs of code outside all phases a phase: optimizer between backward and optimizer, where it clips gradients.
 
-    It computes the norm of gradients, or else loads a batch or computes a loss.
+    It is optimizer between two optimizer runs, too. Elsewhere such code loads a batch or computes a loss: forward.
     """
     known = [phase for phase, _ in runs]
     for place, (phase, first) in enumerate(runs):

@@ -1,4 +1,4 @@
-"""A recorded step: its timeline with phases and names, the peak, and who is alive at an event."""
+"""A recorded step: its timeline with phases and names, its peak, and which blocks are alive at an event."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ NO_LINE = {
 
 
 class Grouping(str, Enum):
-    """What the blocks that are alive are grouped by."""
+    """By what the blocks that are alive are grouped."""
 
     LINE = "line"
     MODULE = "module"
     SIZE = "size"
-    """Each block for itself."""
+    """Each block is a group of its own."""
     KIND = "kind"
 
 
 @dataclass(frozen=True, slots=True)
 class Holders:
-    """Blocks of one group that are alive at an event.
+    """The blocks of one group that are alive at an event.
 
-    `first_birth` and `last_death` are the earliest and the latest of them: `BEFORE` for blocks from before the trace,
-    the number of events for blocks that outlive it.
+    `first_birth` is the event of the earliest birth, `BEFORE` if that was before the trace; `last_death` that of the
+    latest death, the number of events if a block outlives the trace.
     """
 
     name: str
@@ -54,10 +54,10 @@ class Holders:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A trace with all that can be known about it; `first` and `end` are the events of the step that is shown.
+    """A step of a trace: the events [`first`, `end`). By default the last of `steps`, the whole steps in the trace.
 
-    `steps` are all whole steps that were found; if there are none, the step is the whole trace. Where the trace ends
-    with a request that failed, it is the step in which that happened, which `is_unfinished`.
+    Without whole steps it is the whole trace. Where the trace ends with a request that failed, it is the step of that
+    request, which `is_unfinished`. `peak` is the event after which most is allocated.
     """
 
     timeline: Timeline
@@ -71,7 +71,7 @@ class Step:
 
     @property
     def is_whole(self) -> bool:
-        """Whether this is one step, and not the whole trace."""
+        """Whether the events are one whole step, and not the whole trace or an unfinished step."""
         return (self.first, self.end) in self.steps
 
     @property
@@ -85,7 +85,7 @@ class Step:
         return self.naming.phase_at(event)
 
     def phases_within(self) -> list[PhaseRun]:
-        """The phases of the step, cut to it."""
+        """The phases that overlap the step, cut to its events."""
         return [
             PhaseRun(run.phase, max(run.first, self.first), min(run.end, self.end))
             for run in self.phases
@@ -93,19 +93,19 @@ class Step:
         ]
 
     def span_words(self, group: Holders) -> str:
-        """When a group came and when it goes, as numbers of events in the step: "12 - 340", "before - stays"."""
+        """A group's first birth and last death, as numbers of events in the step: "12 - 340", "before - stays"."""
         came = "before" if group.first_birth < self.first else f"{group.first_birth - self.first + 1}"
         if group.last_death == len(self.timeline):
             return f"{came} - stays"
         return f"{came} - {'later' if group.last_death >= self.end else group.last_death - self.first + 1}"
 
     def line_of(self, block: int) -> CallSite | None:
-        """The line that asked for a block: the innermost outside PyTorch."""
+        """The line that requested a block: the innermost frame outside PyTorch; None without a stack."""
         stack = self.timeline.stacks[block]
         return line_of_stack(self.timeline.trace.stack_table[stack]) if stack >= 0 else None
 
     def name_of(self, block: int) -> str:
-        """The name of a block: its owner's, or else the line that asked for it."""
+        """The name of a block: its owner's, or else the line that requested it."""
         owner = self.naming.owners.get(block)
         if owner is not None and owner.name:
             return owner.name
@@ -114,7 +114,7 @@ class Step:
         return line.words if line else (FROM_BEFORE if birth == BEFORE else NO_LINE[self.phase_at(birth)])
 
     def module_of(self, block: int) -> str:
-        """The module that a block belongs to, or else its line."""
+        """The module that a block belongs to, or else the line that requested it."""
         owner = self.naming.owners.get(block)
         return (module_of(owner) if owner else "") or self._line_words(block)
 
@@ -124,18 +124,18 @@ class Step:
 
     @property
     def kinds(self) -> list[Kind]:
-        """The kinds that the blocks have."""
+        """The kinds that occur in the trace."""
         return [KINDS[place] for place in sorted(set(self.naming.kinds))]
 
     def bytes_by_kind(self, event: int) -> dict[Kind, int]:
-        """The bytes that are alive after an event, by kind, without kinds that have none; they add up to allocated."""
+        """The bytes alive after an event by kind, without kinds of 0 bytes; they add up to the allocated bytes."""
         sums: Counter[int] = Counter()
         for block in self.timeline.alive_at(event):
             sums[self.naming.kinds[block]] += self.timeline.sizes_bytes[block]
         return {kind: sums[place] for place, kind in enumerate(KINDS) if sums[place]}
 
     def holders(self, event: int, grouping: Grouping) -> list[Holders]:
-        """Who is alive after an event, in groups, the largest first."""
+        """The blocks that are alive after an event, in groups, the largest first."""
         timeline, key_of = self.timeline, self._key(grouping)
         groups: dict[tuple[str, Kind], list[int]] = {}
         for block in timeline.alive_at(event):
@@ -144,7 +144,7 @@ class Step:
         return sorted(holders, key=lambda group: (-group.bytes, group.name))
 
     def rises(self, count: int = 20) -> list[int]:
-        """The allocations of the step that were the largest, the largest first."""
+        """The events of the step's largest allocations, the largest first."""
         timeline = self.timeline
         births = [event for event in range(self.first, self.end) if timeline.trace.actions[event] == ALLOC]
         return sorted(births, key=lambda event: (-timeline.sizes_bytes[timeline.blocks[event]], event))[:count]
@@ -174,7 +174,7 @@ class Step:
 
 
 def step_of(trace: Trace, look: Look) -> Step | None:
-    """What is known about a trace that ends at the moment of a look; None if there is no map or no event."""
+    """The step of a trace that ends at the moment of a look; None if there is no map or no event."""
     if look.map is None or not len(trace):
         return None
     timeline = timeline_of(trace, look.map)
@@ -189,7 +189,7 @@ def step_of(trace: Trace, look: Look) -> Step | None:
 
 
 def _begin_of_failed(trace: Trace, phases: Sequence[PhaseRun], steps: Sequence[tuple[int, int]]) -> int:
-    """Where the step began in which the last request of the trace failed; 0 if none did, or nothing was before it."""
+    """The first event of the step in which the trace's last request failed; 0 if it was met, or no step precedes it."""
     failed = trace.actions.rfind(OUT_OF_MEMORY)
     if failed <= trace.actions.rfind(ALLOC):
         return 0
@@ -198,5 +198,5 @@ def _begin_of_failed(trace: Trace, phases: Sequence[PhaseRun], steps: Sequence[t
 
 
 def line_of_stack(stack: Sequence[CallSite]) -> CallSite | None:
-    """The innermost line outside PyTorch, or else of all; None for an empty stack."""
+    """The innermost line outside PyTorch, or else the innermost of all; None for an empty stack."""
     return next((frame for frame in stack if TORCH not in frame.file), stack[0] if stack else None)

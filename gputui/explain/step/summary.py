@@ -10,9 +10,9 @@ from gputui.units import format_bytes
 
 HOLDERS_NAMED = 3
 ABOUT = 1.01
-"""A peak that is higher by less is the same for a reader."""
+"""Peaks whose ratio is less count as equal."""
 WHOLE_STEPS_COUNTED = 1.5
-"""How many steps must have passed before the recording, so that their time can be compared."""
+"""How many steps must have passed before the recording, and during it, so that their times can be compared."""
 
 
 def headline(step: Step) -> str:
@@ -31,7 +31,7 @@ def _words(kind: Kind) -> str:
 
 
 def largest_line(step: Step) -> str:
-    """Which line holds most at the peak, of what the step has allocated itself."""
+    """Which line holds most at the peak, of the blocks that the step has allocated itself."""
     groups = [group for group in step.holders(step.peak, Grouping.LINE) if group.first_birth >= step.first]
     if not groups:
         return "the step itself holds nothing at its peak"
@@ -59,7 +59,7 @@ def extent(step: Step) -> str:
 
 
 def _beyond(step: Step) -> str:
-    """That the recording has a higher peak outside the step, as where a program begins."""
+    """A note that the recording has a higher peak outside the step, as where a program begins; "" if it has not."""
     most = max(step.timeline.allocated, default=0)
     if most <= ABOUT * step.timeline.allocated[step.peak]:
         return ""
@@ -67,7 +67,7 @@ def _beyond(step: Step) -> str:
 
 
 def cost_words(step: Step, recorded: RecordedTraces) -> str:
-    """What the recording cost the program, "" if gputui did not make it."""
+    """How much the recording slowed the program, "" if gputui did not make the recording."""
     cost = recorded.cost
     if cost is None:
         return ""
@@ -79,7 +79,7 @@ def cost_words(step: Step, recorded: RecordedTraces) -> str:
 
 
 def _slowdown(cost: RecordingCost, events: int) -> float | None:
-    """How many times as long a step took while it was recorded; None if too few passed before or meanwhile."""
+    """How many times as long steps took while recorded; None if too few (of `events` each) passed to compare."""
     if not events or min(cost.before_events, cost.during_events) < WHOLE_STEPS_COUNTED * events:
         return None
     if cost.before_s <= 0 or cost.during_s <= 0:

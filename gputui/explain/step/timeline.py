@@ -1,8 +1,8 @@
 """A trace as a timeline: each block with its birth, death and size, and the allocated and reserved bytes at each event.
 
-PyTorch's events have the requested sizes. A block can be larger: by rounding, and where the rest of the free block that
-it was cut from was too small to be split off. That rest is known from the blocks around it, so the trace is followed
-backward from the map at its end. The result has no object for an event or a block, since a trace can hold millions.
+PyTorch's events have the requested sizes. A block can be larger, by rounding, and where the free block that it was cut
+from left a rest too small to be split off. The rest follows from the blocks around it, so the trace is followed
+backward from the map at its end. Events and blocks are columns, without an object each: a trace can hold millions.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ BEFORE = -1
 class Timeline:
     """The blocks of one device's trace, as columns, and its curves.
 
-    `births` and `deaths` are numbers of events: a block is alive after event e if birth <= e < death. A birth is
-    `BEFORE` if the trace does not have it, a death is the number of events if it outlives the trace. `stacks` counts in
-    the trace's table. `blocks` has for each event the block that it allocates or frees, -1 for none. `allocated` and
-    `reserved` are bytes after each event; `*_before` are those before the first.
+    `births` and `deaths` are events: a block is alive after event e if birth <= e < death. A birth is `BEFORE` if it
+    was before the trace, a death is the number of events if the block outlives the trace. `stacks` are indices in the
+    trace's `stack_table`, -1 for none. `blocks` has for each event the block that it allocates or frees, -1 for none.
+    `allocated` and `reserved` are bytes after each event, `*_before` the bytes before the first.
     """
 
     trace: Trace
@@ -62,7 +62,7 @@ class Timeline:
         return [block for block, (birth, death) in pairs if birth <= event < death]
 
     def peak(self, first: int, end: int) -> int:
-        """The event in [first, end) after which most was allocated, the earliest of several."""
+        """The event in [first, end) after which most was allocated, the earliest of equal ones."""
         part = self.allocated[first:end]
         return first + max(range(len(part)), key=part.__getitem__, default=0)
 
@@ -87,7 +87,7 @@ class _Backward:
         self._stacks = array("q")
         self._blocks = array("q", [-1]) * len(trace)
         self._alive: dict[int, int] = {}
-        """By address: the block that is allocated there now."""
+        """The block at each address, at the event that is visited."""
         self._large = _LargeSegments()
         self._rounded: dict[int, int] = {}
         self._allocated_at_end = self._reserved_at_end = 0
@@ -135,7 +135,7 @@ class _Backward:
     def _unborn(self, event: int, address: int, requested_bytes: int, stack: int) -> None:
         self._large.vacate(address)
         number = self._alive.pop(address, None)
-        if number is None:  # neither freed nor in the map: the recording has lost its end
+        if number is None:  # neither freed nor in the map: the trace lacks its end
             number = self._add(address, 0, len(self._trace), stack)
             del self._alive[address]
         if self._deaths[number] < len(self._trace) or not self._sizes[number]:
@@ -145,9 +145,9 @@ class _Backward:
         self._blocks[event] = number
 
     def _size(self, address: int, requested_bytes: int, *, is_birth: bool) -> int:
-        """The size of a block, from what is free behind it.
+        """The size of a block, from the free space behind it.
 
-        At its birth that is exact. At its death a neighbour may be gone that was there at its birth.
+        That is exact at the block's birth. At its death, a neighbour from the time of its birth may be gone.
         """
         size_bytes = self._rounded.get(requested_bytes)
         if size_bytes is None:
@@ -162,7 +162,7 @@ class _Backward:
         return room if is_unsplit else size_bytes
 
     def timeline(self) -> Timeline:
-        """The blocks, with the curves that they make up."""
+        """The blocks, and the curves of their bytes."""
         trace, sizes, blocks = self._trace, self._sizes, self._blocks
         allocated, reserved = array("q"), array("q")
         allocated_now = reserved_now = 0
@@ -195,9 +195,9 @@ class _Backward:
 
 
 class _LargeSegments:
-    """The segments of the large pools that are one cudaMalloc each, with the addresses of the blocks that are not free.
+    """The segments of large pools that are one cudaMalloc each, with the addresses of their blocks that are not free.
 
-    Addresses outside are ignored: blocks of small pools and of expandable segments have no rest that is not split off.
+    Other addresses are ignored: in small pools and expandable segments, every rest is split off.
     """
 
     def __init__(self) -> None:
@@ -229,7 +229,7 @@ class _LargeSegments:
                 del occupied[place]
 
     def room(self, address: int) -> int:
-        """How many bytes there are from an address to the next block that is not free, or to the end of the segment."""
+        """The bytes from an address to the next block that is not free, or to the segment's end; 0 outside segments."""
         start = self._start(address)
         if start is None:
             return 0

@@ -1,4 +1,4 @@
-"""What the user sees of a recorded step: which events, where the cursor is, and how the blocks are grouped."""
+"""The state of the screen of a recorded step: which events are shown, the cursor, and the grouping of blocks."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from gputui.model.attached.trace import RecordedTraces, Trace
 
 Take = Callable[[Union[Step, None]], None]
 BuildStep = Callable[[Trace, Look, Take], object]
-"""Has `step_of(trace, look)` worked out without waiting for it, and the result handed to a function."""
+"""Starts `step_of(trace, look)` without waiting for it, and calls a function with the result."""
 
 GROUPINGS = (Grouping.LINE, Grouping.MODULE, Grouping.SIZE, Grouping.KIND)
 
 
 def recorded_in(moment: TargetMoment) -> RecordedTraces | None:
-    """The traces that a moment has: those that gputui recorded, or those of the file that is shown."""
+    """The traces of a moment: recorded by gputui, or of the file that is shown; None without any."""
     if moment.recorded is not None:
         return moment.recorded
     return RecordedTraces(moment.traces, moment.look) if moment.traces and moment.look else None
 
 
 class StepView:
-    """The recorded step of one process. It is worked out elsewhere, because that can take seconds."""
+    """The recorded step of one process. `build` computes the step in another thread, as that can take seconds."""
 
     def __init__(self) -> None:
         self._key: tuple[object, int] = (None, -1)
@@ -50,7 +50,7 @@ class StepView:
         return self._whole if self.is_whole_trace else self._step
 
     def follow(self, recorded: RecordedTraces | None, device: int, build: BuildStep) -> None:
-        """Show the step of a device in these traces; builds it unless that was done."""
+        """Show the step of a device in these traces, and build the step unless that was done."""
         traces = recorded.traces if recorded else None
         if (traces, device) == self._key or recorded is None or traces is None:
             return
@@ -84,7 +84,7 @@ class StepView:
             self.go(self.cursor)
 
     def next_grouping(self) -> None:
-        """Group by something else."""
+        """Group blocks by the next of `GROUPINGS`."""
         self.grouping = GROUPINGS[(GROUPINGS.index(self.grouping) + 1) % len(GROUPINGS)]
         self.top = 0
 
@@ -95,7 +95,7 @@ class StepView:
         return self._columns[2]
 
     def holders(self) -> list[Holders]:
-        """Who is alive at the cursor."""
+        """The groups of blocks that are alive at the cursor."""
         key = (id(self.step), self.cursor, self.grouping)
         if self._holders[0] != key and self.step is not None:
             self._holders = (key, self.step.holders(self.cursor, self.grouping))

@@ -1,6 +1,6 @@
-"""What would have been reserved under other settings: a model of the allocator, and a trace replayed through it.
+"""What PyTorch would have reserved under other settings: a trace replayed through a model of the allocator.
 
-`trace`: what the program asked for; `allocator`: the model; `replay`: the one run through the other. `cases` puts these
-together for each line of a what-if, `changes` makes the trace of a changed program, `by_hand` reads what the user
-types, `ahead` is for a training that has not run; `words`, `view` and `advice` are what is said and shown of it.
+`trace` reads a program's requests out of a trace, `allocator` is the model, `replay` runs the requests through it.
+`cases` answers the cases of a what-if, `changes` makes the requests of a changed program, `by_hand` reads a case that
+the user types, `ahead` starts from a training that has not run; `words`, `view` and `advice` show the answers.
 """

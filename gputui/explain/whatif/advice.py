@@ -1,4 +1,4 @@
-"""Advice to use expandable segments, with what a replay says about it."""
+"""Advice to use expandable segments, confirmed or withdrawn by a replay of the recorded trace."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ ADVISING = frozenset({"scattered", "split"})
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """The recorded settings, and expandable segments in their place."""
+    """Two replays of one trace: under the recorded settings, and with expandable segments."""
 
     baseline: Answer
     expandable: Answer
 
     @property
     def helps(self) -> bool:
-        """Whether a request that failed would have been met, or, where none failed, memory would have been saved."""
+        """Whether expandable segments meet a request that failed, or, if none failed, save `WORTH_SAYING` or more."""
         before, after = self.baseline.outcome, self.expandable.outcome
         if before.unmet_requests:
             return not after.is_out_of_memory and after.unmet_requests < before.unmet_requests
@@ -37,7 +37,7 @@ class Replayed:
 
     @property
     def words(self) -> str:
-        """What the replay gave, as a sentence."""
+        """The result of the two replays, as a sentence."""
         before, after, known = self.baseline.outcome, self.expandable.outcome, self.expandable.known.value
         if before.unmet_requests:
             verb = "would" if self.helps else "would not"
@@ -49,9 +49,9 @@ class Replayed:
 
 
 def replayed_of(moment: TargetMoment, findings: Sequence[tuple[DeviceMoment, Finding]]) -> tuple[int, Replayed] | None:
-    """The device whose trace was replayed, and what came of it.
+    """The device whose trace was replayed, and the two replays.
 
-    None without a trace that can be replayed, or advice that it bears on.
+    None where no finding advises expandable segments and no request failed, or where the trace cannot be replayed.
     """
     device = moment.failure.device if moment.failure else None
     if device is None:
@@ -61,14 +61,14 @@ def replayed_of(moment: TargetMoment, findings: Sequence[tuple[DeviceMoment, Fin
     try:
         recorded = recorded_of(moment, device)
         return device, Replayed(answer(recorded, unchanged(recorded)), answer(recorded, DEFAULT_EXPANDABLE))
-    except UsageError:  # it contradicts its map
+    except UsageError:  # the trace contradicts its map
         return None
 
 
 def with_outcomes(
     findings: Sequence[tuple[DeviceMoment, Finding]], replayed: tuple[int, Replayed] | None
 ) -> list[tuple[DeviceMoment, Finding]]:
-    """The findings about several devices, each as `with_outcome` has it."""
+    """The findings about several devices; those about the replayed device go through `with_outcome`."""
     index, outcome = replayed or (-1, None)
     return [
         (device, with_outcome((finding,), outcome)[0] if device.index == index else finding)
@@ -77,7 +77,7 @@ def with_outcomes(
 
 
 def with_outcome(findings: Sequence[Finding], replayed: Replayed | None) -> tuple[Finding, ...]:
-    """The findings; those that advise expandable segments say what that gives, or no longer advise it."""
+    """The findings; the replay's result is added to advice of expandable segments, or replaces it if it is no help."""
     if replayed is None:
         return tuple(findings)
     return tuple(

@@ -1,4 +1,4 @@
-"""A what-if before anything runs: from what a step on tensors without data asks for."""
+"""A what-if before anything runs: from the requests of a step on tensors without data."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from gputui.model.attached.trace import Rehearsal
 from gputui.protocol.categories import WEIGHTS
 
 VARYING = frozenset({"activation", "batch"})
-"""Categories that depend on the batch."""
+"""Categories whose sizes depend on the batch."""
 NOT_COUNTED = (
     "Nothing ran: cuDNN's workspaces, and what single kernels allocate and free again, are not in these figures."
 )
 
 
 STEPS = 2
-"""A program is followed for so many steps of an optimizer: states are made in the first."""
+"""How many optimizer steps a rehearsed program takes: the first makes the states, the second has its peak with them."""
 _FEW_STEPS = (
     "No optimizer of PyTorch's took a step: the peak is that of all that the program did.",
     "The program ended after one step of its optimizer, in which the optimizer's states were made.",
@@ -29,7 +29,7 @@ _FEW_STEPS = (
 
 
 def recorded_ahead(rehearsal: Rehearsal, settings: AllocatorSettings, device: Device) -> Recorded:
-    """The step as a trace that begins with the program."""
+    """The rehearsed step in the form of a trace that begins with the program."""
     operations = operations_ahead(rehearsal)
     varies = varying_ahead(rehearsal, operations)
     parts = parts_ahead(rehearsal, operations)
@@ -39,8 +39,8 @@ def recorded_ahead(rehearsal: Rehearsal, settings: AllocatorSettings, device: De
 def varying_ahead(rehearsal: Rehearsal, operations: Operations) -> bytes:
     """For each allocation 1 if its size is in proportion to the batch, else 0.
 
-    What is as large as a parameter, or half of it, can be a gradient on its way or autocast's copy: there its life
-    decides.
+    An allocation as large as a parameter, or half as large, may be a gradient within the backward pass or a copy by
+    autocast: there the lifetime decides, as `scaling.varying` reads it.
     """
     by_life = varying(operations)
     columns = list(zip(rehearsal.categories, rehearsal.sizes_bytes, by_life, strict=True))
@@ -55,7 +55,7 @@ def varying_ahead(rehearsal: Rehearsal, operations: Operations) -> bytes:
 
 
 def operations_ahead(rehearsal: Rehearsal) -> Operations:
-    """The requests and frees in order."""
+    """The requests and frees of a rehearsal in order."""
     numbers = array("q", [event if event >= 0 else -1 - event for event in rehearsal.events])
     count = len(rehearsal.sizes_bytes)
     return Operations(
@@ -70,7 +70,7 @@ def operations_ahead(rehearsal: Rehearsal) -> Operations:
 
 
 def doubts_of(rehearsal: Rehearsal) -> tuple[str, ...]:
-    """What makes the figures less than sure, as sentences."""
+    """Why the figures are not exact, as sentences."""
     doubts = [NOT_COUNTED]
     if rehearsal.steps is not None and rehearsal.steps < STEPS:
         doubts.append(_FEW_STEPS[rehearsal.steps])

@@ -17,8 +17,8 @@ _BATCH = re.compile(r"\d+:\d+")
 def case_of(line: str) -> Case:
     """The case in words such as "expandable_segments:True 4:16 24GiB", in any order. Raises UsageError.
 
-    A word of two numbers is the recorded batch and another one, a size is the device's memory, a name without a value a
-    change of the program; the rest are settings.
+    `4:16` is the recorded batch and the one to try, a size is the device's memory, a name without a value is a change
+    of the program; all other words are settings of the allocator.
     """
     settings: list[str] = []
     changes: list[str] = []
@@ -45,12 +45,12 @@ def case_of(line: str) -> Case:
 
 
 def batch_label(batch: tuple[int, int]) -> str:
-    """What a case with another batch is called."""
+    """The label of a case with another batch."""
     return f"batch {batch[1]} instead of {batch[0]}"
 
 
 def batch_of(value: str) -> tuple[int, int]:
-    """The recorded batch and another one in "4:16". Raises UsageError."""
+    """The recorded batch and the one to try, from "4:16". Raises UsageError."""
     now, _, then = value.partition(":")
     if not (now.isdecimal() and then.isdecimal() and int(now) and int(then)):
         cause = f"A batch cannot be {value!r}."

@@ -1,4 +1,4 @@
-"""The cases of a what-if: what would change, how much it would take, and how sure that is."""
+"""The cases of a what-if: what each changes, how much memory it would take, and how sure that figure is."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ BATCHES_AT_MOST = 1 << 20
 
 
 class Known(str, Enum):
-    """How an outcome is known."""
+    """How sure an outcome is."""
 
-    EXACT = "exact"  # the same requests, from the program's start
-    SCALED = "scaled"  # requests in proportion to the batch
-    ESTIMATED = "estimated"  # the trace begins in the middle of the program, or nothing ran
+    EXACT = "exact"  # the recorded requests from the program's start on, or a replay that gives the recorded peak
+    SCALED = "scaled"  # another batch: some requests are resized in proportion to it
+    ESTIMATED = "estimated"  # part of the requests is assumed: see `_known`
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One change. `settings` are written as in PYTORCH_ALLOC_CONF and come on top of the program's own.
+    """One line of a what-if. `settings` are written as in PYTORCH_ALLOC_CONF and added to the program's own.
 
-    `changes` are those of the program, by their names in `changes.CHANGES`.
-    `batch` is the recorded batch and the one asked about. `device_memory_bytes` is a device in place of the recorded.
+    `batch` is the recorded batch and the one asked about, `device_memory_bytes` the memory of another device (None: the
+    recorded one), `changes` names changes of the program in `changes.CHANGES`.
     """
 
     label: str
@@ -60,20 +60,20 @@ DEFAULT_SETTINGS = (
     "roundup_power2_divisions:4",
     "roundup_power2_divisions:8",
 )
-"""The settings that people try, in the order in which they do."""
+"""The settings that people try, the most usual first."""
 
 AS_RECORDED = Case("as recorded")
 AS_WRITTEN = Case("as written")
-"""The case without a change: of a trace, and of a program that did not run."""
+"""The cases without a change: of a recorded trace, and of a program that did not run."""
 
 
 def unchanged(recorded: Recorded) -> Case:
-    """The case without a change, which the others are compared with."""
+    """The case without a change, with which the others are compared."""
     return AS_WRITTEN if recorded.is_ahead else AS_RECORDED
 
 
 def default_cases(recorded: Recorded) -> tuple[Case, ...]:
-    """The cases to show where none was asked for, the cheapest first: those that differ from what the program has."""
+    """The cases to show where the user asked for none, the cheapest first, without settings that the program has."""
     own = recorded.settings
     changed = [Case(words, words) for words in DEFAULT_SETTINGS if not is_same(own, with_settings(own, words))]
     if own.is_expandable:
@@ -84,14 +84,14 @@ def default_cases(recorded: Recorded) -> tuple[Case, ...]:
 
 
 def changes_of(recorded: Recorded) -> list[Case]:
-    """Changes of the program, the cheapest first; none where the trace does not say what its requests are for."""
+    """Cases that change the program, the cheapest first; none where the trace does not say what requests are for."""
     if recorded.parts is None:
         return []
     return [Case(label_of(names), changes=names) for names in cheapest_first(recorded.operations, recorded.parts)]
 
 
 def is_same(one: AllocatorSettings, other: AllocatorSettings) -> bool:
-    """Whether two settings are equal in everything but how they are written."""
+    """Whether the allocator does the same under two settings, however these are written."""
     return replace(one, values=(), roundup_divisions=_divisions(one)) == replace(
         other, values=(), roundup_divisions=_divisions(other)
     )
@@ -103,7 +103,7 @@ def _divisions(settings: AllocatorSettings) -> tuple[int, ...]:
 
 
 def answers(recorded: Recorded, cases: Sequence[Case]) -> Iterator[float | Answer]:
-    """The answer to each case in order; between them the share of all work that is done. Raises UsageError."""
+    """The answers to the cases in order, and between them the share of the work that is done. Raises UsageError."""
     for place, case in enumerate(cases):
         for step in _run(recorded, case):
             yield step if isinstance(step, Answer) else (place + step) / len(cases)
@@ -135,7 +135,7 @@ def _run(recorded: Recorded, case: Case) -> Iterator[float | Answer]:
 
 
 def _operations(recorded: Recorded, case: Case, sizes: array[int] | None) -> Operations:
-    """What the program asks for in a case; where it is changed, with the sizes of another batch."""
+    """The operations of a case. `sizes`, those of another batch, are put in only where `changes` edits operations."""
     operations = recorded.operations if case.has_empty_cache else without_empty_cache(recorded.operations)
     if not case.changes:
         return operations
@@ -157,7 +157,7 @@ def _known(recorded: Recorded, case: Case, outcome: Outcome) -> Known:
 
 
 def without_empty_cache(operations: Operations) -> Operations:
-    """The operations without the program's own `empty_cache()`."""
+    """The operations without the program's own calls of `empty_cache()`."""
     kept = [place for place, kind in enumerate(operations.kinds) if kind != Kind.EMPTY_CACHE]
     numbers, events = operations.numbers, operations.events
     return replace(
@@ -170,12 +170,11 @@ def without_empty_cache(operations: Operations) -> Operations:
 
 @dataclass(frozen=True, slots=True)
 class LargestBatch:
-    """The largest batch that fits, and what it would reserve on that device; what one more sample costs.
+    """The largest batch that fits a device, and what it would reserve there.
 
-    `retries` is how often it fits only after PyTorch has emptied its cache, `without_retries` the largest batch that
-    needs none of that, 0 for none. `bytes_per_sample` is the growth of the peak of allocated memory from the recorded
-    batch to the one asked about. `is_bound`: the trace ends with a request that failed, so a step with this batch may
-    still ask for too much later.
+    `retries` counts requests of this batch that are met only after PyTorch has emptied its cache, `without_retries` is
+    the largest batch that needs no retry, 0 for none. `bytes_per_sample`: see `_bytes_per_sample`. `is_bound`: the
+    trace ends with a request that failed, so a step with this batch may still request too much after that.
     """
 
     batch: int
@@ -189,7 +188,7 @@ class LargestBatch:
 def largest_batch(
     recorded: Recorded, now: int, case: Case, report: Callable[[], None] = lambda: None
 ) -> LargestBatch | None:
-    """By bisection over replays on the case's device; None where not even a batch of 1 fits. Calls `report` between."""
+    """By bisection over replays; calls `report` before each. None if not even a batch of 1 fits, or if all do."""
 
     @cache
     def outcome(batch: int) -> Outcome:
@@ -212,7 +211,7 @@ def largest_batch(
 
 
 def _largest(is_good: Callable[[int], bool], first: int) -> int | None:
-    """The largest batch that is good, 0 for none; None where there is no end to them."""
+    """The largest batch for which `is_good` holds, 0 for none; None where it holds up to `BATCHES_AT_MOST`."""
     good, bad = 0, first
     while bad <= BATCHES_AT_MOST and is_good(bad):
         good, bad = bad, bad * 2
@@ -225,7 +224,7 @@ def _largest(is_good: Callable[[int], bool], first: int) -> int | None:
 
 
 def _bytes_per_sample(recorded: Recorded, now: int, case: Case) -> int:
-    """From the peaks of allocated memory that the table shows, on a device without an end."""
+    """The growth of the allocated peak for each sample, up to the batch asked about (or twice the recorded one)."""
     endless = replace(recorded, device=replace(recorded.device, available_bytes=None))
     then = case.batch[1] if case.batch and case.batch[1] != now else 2 * now
     less, more = (
@@ -238,7 +237,7 @@ def _bytes_per_sample(recorded: Recorded, now: int, case: Case) -> int:
 def largest_of(
     recorded: Recorded, cases: Sequence[Case], report: Callable[[], None] = lambda: None
 ) -> LargestBatch | None:
-    """The largest batch of the first case with one, where the device's memory is known."""
+    """The largest batch that fits, for the first case that names a batch; None without one, or on unlimited memory."""
     case = next((case for case in cases if case.batch), None)
     if case is None or case.batch is None:
         return None

@@ -1,4 +1,4 @@
-"""Changes of the program, in place of settings: each takes, moves or resizes some operations, and is estimated."""
+"""Changes of the program, such as checkpointing: each is estimated by dropping, moving or resizing operations."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from gputui.explain.whatif.trace.parts import Parts, Span
 
 SINGLE_BYTES = 4
 EIGHT_BIT_BLOCK = 256
-"""An 8-bit state has one byte for each element, and 4 for each so many (bitsandbytes' block-wise quantization)."""
+"""Elements of a block of an 8-bit state: bitsandbytes keeps a byte for each element and a float for each block."""
 EIGHT_BIT_LEAST = 4096
-"""States of fewer elements stay as they are."""
+"""bitsandbytes keeps states of fewer elements in single precision."""
 HELD_IN_EVALUATION = 3
-"""Without gradients a layer's input, its result and a residual are there at a time."""
+"""Activations that are alive at a time without gradients: a layer's input, its result and a residual."""
 HALVED = (
     Purpose.PARAMETER,
     Purpose.GRADIENT,
@@ -33,7 +33,7 @@ TRAINING = (Purpose.GRADIENT, Purpose.OPTIMIZER_STATE)
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of the program. `does` makes it, and returns False where there is nothing to change."""
+    """A change of the program. `does` applies it to an `Edit`, and returns False where there is nothing to change."""
 
     name: str
     label: str
@@ -41,7 +41,7 @@ class Change:
 
 
 def changed(operations: Operations, parts: Parts, names: Sequence[str]) -> Operations:
-    """The operations with these changes, in the order of the table. Raises UsageError for one that changes nothing."""
+    """The operations after these changes, applied in the order of `CHANGES`. Raises UsageError if one has no effect."""
     for change in CHANGES:
         if change.name not in names:
             continue
@@ -69,7 +69,7 @@ def _nothing(change: Change) -> UsageError:
 
 
 def cheapest_first(operations: Operations, parts: Parts) -> list[tuple[str, ...]]:
-    """The names of the changes that would change something, alone and together, by what they cost."""
+    """The entries of `CHEAPEST_FIRST` whose changes all have an effect on this program."""
     names = {change.name for change in CHANGES if change.does(Edit(operations), parts)}
     return [some for some in CHEAPEST_FIRST if names.issuperset(some)]
 
@@ -85,12 +85,12 @@ def names_of(words: str) -> tuple[str, ...]:
 
 
 def label_of(names: Sequence[str]) -> str:
-    """What a case with these changes is called."""
+    """The label of a case with these changes."""
     return ", ".join(BY_NAME[name].label for name in names)
 
 
 def _free_gradients(edit: Edit, parts: Parts) -> bool:
-    """Gradients are freed before the next forward pass, and not in or after it."""
+    """Free gradients before the next forward pass, except those to which the next backward pass adds."""
     is_changed = False
     for number in parts.of(Purpose.GRADIENT):
         born, death = parts.span_at(parts.births[number]), parts.deaths[number]
@@ -98,7 +98,7 @@ def _free_gradients(edit: Edit, parts: Parts) -> bool:
         if born < 0 or forward is None or not forward.first < death < FOREVER:
             continue
         backward = _next(parts.spans, parts.spans.index(forward), Phase.BACKWARD)
-        if backward is None or death <= backward.first:  # else the next backward pass adds to it
+        if backward is None or death <= backward.first:
             edit.drop(death)
             edit.free_at(forward.first, number)
             is_changed = True
@@ -106,7 +106,7 @@ def _free_gradients(edit: Edit, parts: Parts) -> bool:
 
 
 def _remake_lasting(edit: Edit, parts: Parts) -> bool:
-    """Gradients that are never freed (`set_to_none=False`) are made again in each backward pass, the last first."""
+    """Make gradients that are never freed (`set_to_none=False`) anew in each backward pass, the last gradient first."""
     lasting = [n for n in parts.of(Purpose.GRADIENT) if parts.deaths[n] == FOREVER]
     is_changed = False
     for rank, number in enumerate(reversed(lasting)):
@@ -126,7 +126,7 @@ def _next(spans: Sequence[Span], place: int, phase: Phase) -> Span | None:
 
 
 def _eight_bit_states(edit: Edit, parts: Parts) -> bool:
-    """States of the optimizer have a byte for each element, and one scale for each block of elements."""
+    """Resize the optimizer's states to a byte for each element, and a scale for each block of elements."""
     is_changed = False
     for number in parts.of(Purpose.OPTIMIZER_STATE):
         elements = edit.size(number) // max(1, parts.element_bytes[number])
@@ -137,7 +137,7 @@ def _eight_bit_states(edit: Edit, parts: Parts) -> bool:
 
 
 def _half_precision(edit: Edit, parts: Parts) -> bool:
-    """What is in single precision takes half, if the parameters are."""
+    """Halve allocations in single precision, if any parameter is in single precision."""
     if not any(parts.element_bytes[number] == SINGLE_BYTES for number in parts.of(Purpose.PARAMETER)):
         return False
     for number in parts.of(*HALVED):
@@ -147,7 +147,7 @@ def _half_precision(edit: Edit, parts: Parts) -> bool:
 
 
 def _evaluate(edit: Edit, parts: Parts) -> bool:
-    """Forward passes alone: no gradients, no states, and no activation that only backward needs."""
+    """Keep the forward passes alone: no gradients, no optimizer states, no activations kept for the backward pass."""
     if not any(span.phase is Phase.BACKWARD for span in parts.spans):
         return False
     for number in parts.of(*TRAINING):
@@ -163,7 +163,7 @@ def _evaluate(edit: Edit, parts: Parts) -> bool:
 
 
 def _free_early(edit: Edit, parts: Parts, span: Span) -> None:
-    """Free each activation of a forward pass once a few more were made."""
+    """Free each activation of a forward pass once `HELD_IN_EVALUATION` more were made."""
     made = [n for n in parts.of(Purpose.ACTIVATION) if span.first <= parts.births[n] < span.end]
     for number, later in zip(made, made[HELD_IN_EVALUATION:], strict=False):
         if parts.deaths[number] != FOREVER:
@@ -172,14 +172,14 @@ def _free_early(edit: Edit, parts: Parts, span: Span) -> None:
 
 
 def _checkpoint(edit: Edit, parts: Parts) -> bool:
-    """A layer's activations are freed after its forward pass, and made again before its backward pass."""
+    """Free a layer's activations after its forward pass, and make them again before its backward pass."""
     blocks: dict[int, list[int]] = {}
     for number in parts.of(Purpose.ACTIVATION):
         if parts.blocks[number] >= 0 and parts.deaths[number] != FOREVER:
             blocks.setdefault(parts.blocks[number], []).append(number)
     is_changed = False
     for numbers in blocks.values():
-        *inner, output = numbers  # the next layer keeps what it is given
+        *inner, output = numbers  # the output stays: it is the next layer's input
         ends = parts.births[output]
         again = min((parts.deaths[number] for number in inner), default=ends)
         if len(blocks) < 2 or again <= ends:
@@ -192,7 +192,7 @@ def _checkpoint(edit: Edit, parts: Parts) -> bool:
 
 
 EVALUATION = "no-grad"
-"""The change after which nothing is trained any more."""
+"""The change after which the program no longer trains."""
 CHANGES = (
     Change("set-to-none", "gradients set to None after each step", _free_gradients),
     Change("8-bit-states", "8-bit optimizer states", _eight_bit_states),
@@ -210,15 +210,15 @@ CHEAPEST_FIRST = (
     ("bfloat16", "checkpointing"),
     (EVALUATION,),
 )
-"""Changes by what they cost: nothing, precision of the optimizer's states, a second forward pass, precision of all."""
+"""Changes by their cost: none, precision of the optimizer's states, a second forward pass, precision of everything."""
 
 
 NOTHING_BYTES = 1
-"""The size of what is taken away: the smallest block, so that its frees can stay."""
+"""The size of an allocation that a change removes: the smallest block, so that the operation that frees it can stay."""
 
 
 class Edit:
-    """Collects changes of operations; places are those of the original."""
+    """Collects edits of operations; every `place` is an index into the original operations."""
 
     def __init__(self, operations: Operations) -> None:
         self.operations = operations
@@ -228,14 +228,14 @@ class Edit:
         self._dropped: set[int] = set()
         self._renumbered: dict[int, int] = {}
         self.origins = list(range(len(operations.sizes_bytes)))
-        """For each allocation the one of the original that it is, or that it is made again of."""
+        """For each allocation the number of the original one: its own, or that of which it is a copy (`again_at`)."""
 
     def resize(self, number: int, size_bytes: int) -> None:
         """Give an allocation another size."""
         self._sizes[number] = max(size_bytes, NOTHING_BYTES)
 
     def size(self, number: int) -> int:
-        """The size of an allocation so far."""
+        """The size of an allocation after the edits so far."""
         return self._sizes[number]
 
     def free_at(self, place: int, number: int) -> None:
@@ -257,11 +257,11 @@ class Edit:
         return new
 
     def renumber(self, place: int, number: int) -> None:
-        """Have the operation at `place` be about another allocation."""
+        """Let the operation at `place` act on another allocation."""
         self._renumbered[place] = number
 
     def result(self) -> tuple[Operations, list[int]]:
-        """The operations with all changes, and where each place of the original is in them."""
+        """The edited operations, and for each place of the original its place in them."""
         kinds, numbers, events = bytearray(), array("q"), array("q")
         original, moved = self.operations, []
         count = len(original.kinds)

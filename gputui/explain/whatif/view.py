@@ -1,4 +1,4 @@
-"""What the user sees of a what-if: the cases, how far their replay is, and the one that is compared."""
+"""The state of the What-if screen: the cases, their answers, and how far the replay is."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from gputui.model.attached.trace import RecordedTraces, Trace
 Key = tuple[tuple[Trace, ...], int]
 Prepare = Callable[[], Recorded]
 HandOver = Callable[[Callable[[], None]], object]
-"""Called in another thread; must have the function called in the application's thread."""
+"""Called in the replaying thread with a function, which it must run in the application's thread."""
 
 
 class WhatIfView:
     """The cases of one device's trace. A thread replays them, and hands each answer over to the application's thread.
 
-    `share` is how much of that work is done, `problem` why there is nothing to replay.
+    `share` (0 to 1) is how much of the replay is done, `problem` why the trace or a case could not be replayed.
     """
 
     def __init__(self) -> None:
@@ -35,14 +35,14 @@ class WhatIfView:
         self.answers: list[Answer] = []
         self.waiting: list[Case] = []
         self.largest: LargestBatch | None = None
-        """The largest batch that fits, of the newest case with a batch."""
+        """The largest batch that fits, for the newest case that names a batch."""
         self.share = 0.0
         self.problem = ""
         self.is_building = False
         self.is_comparing = False
         """Whether the curves of the case under the cursor are shown."""
         self.is_cheapest_first = False
-        """Whether cases are in the order of what they cost, and not of what they save."""
+        """Whether cases stand in the order of their cost, and not of their saving."""
 
     def follow(
         self,
@@ -51,7 +51,7 @@ class WhatIfView:
         devices: Mapping[int, Device],
         hand_over: HandOver,
     ) -> None:
-        """Replay the trace of a device, unless that was done; `devices` are what is known of them."""
+        """Replay the trace of a device, unless that was done; `devices` is the memory of each device, by index."""
         if recorded is None or (recorded.traces, device) == self._key:
             return
         self._key, self._hand_over = (recorded.traces, device), hand_over
@@ -60,7 +60,7 @@ class WhatIfView:
         self._start(lambda: recorded_from(recorded.traces, recorded.look, device, devices), ())
 
     def ask(self, case: Case) -> None:
-        """Replay one more case, after those that are being replayed."""
+        """Replay one more case, after those whose replay runs now."""
         if self.is_building:
             self._queue.append(case)
             self.waiting.append(case)
@@ -69,18 +69,18 @@ class WhatIfView:
             self._start(lambda: prepared, (case,))
 
     def rows(self) -> list[Answer]:
-        """The recorded settings, then the other cases: those that save most first, or the cheapest as a plan."""
+        """The recorded settings, then the other cases: the smallest peak first, or the cheapest case first."""
         others = self.answers if self.is_cheapest_first else by_saving(self.answers)
         return [self.baseline, *others] if self.baseline else []
 
     @property
     def replayed(self) -> Replayed | None:
-        """What expandable segments would have given, None until that is replayed."""
+        """The replay with expandable segments beside the recorded settings, None until both are answered."""
         expandable = next((answer for answer in self.answers if answer.case == DEFAULT_EXPANDABLE), None)
         return Replayed(self.baseline, expandable) if self.baseline and expandable else None
 
     def _start(self, prepare: Prepare, cases: Sequence[Case]) -> None:
-        """Replay in a thread; without `cases`, the recorded settings and the default cases."""
+        """Replay `cases` in a thread; where they are empty, the recorded settings and the default cases."""
         assert self._key is not None
         self.is_building, self.share = True, 0.0
         work = partial(self._work, self._key, prepare, cases)
@@ -95,7 +95,7 @@ class WhatIfView:
             hand_over(partial(self._begin, key, recorded, cases))
             for step in answers(recorded, cases):
                 if self._key != key:
-                    return  # another trace is shown meanwhile
+                    return  # the screen follows another trace by now
                 hand_over(partial(self._take, key, step))
             largest = largest_of(recorded, cases)
         except UsageError as error:

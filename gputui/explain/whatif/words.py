@@ -1,4 +1,4 @@
-"""The outcome of a what-if in sentences: what would save the most, the largest batch, and what is not sure."""
+"""The outcome of a what-if in sentences: what would save the most, the largest batch, and why figures are not sure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gputui.explain.whatif.replay.recorded import Recorded
 from gputui.units import format_bytes
 
 WORTH_SAYING = 0.01
-"""A share of what is reserved: smaller savings are not worth a change."""
+"""The share of the reserved peak that a change must save to be worth naming."""
 ENDS_WITH_A_FAILURE = (
     "The trace ends with the request that failed: what the program would have asked for after it is not known."
 )
@@ -21,9 +21,9 @@ _HOW_BEFORE = {
 
 
 def headline(baseline: Answer, answers: Sequence[Answer]) -> str:
-    """One sentence: what would save the most, or have met a request that failed; two where nothing ran.
+    """What would save the most memory, or what would have met a request that failed; at most two sentences.
 
-    `answers` are in the order of what they cost, the cheapest first, where that is known.
+    `answers` are ordered by their cost, the cheapest first, where that is known.
     """
     if baseline.outcome.unmet_requests:
         return _about_failures(baseline, answers)
@@ -49,7 +49,7 @@ def _smallest(answers: Sequence[Answer]) -> Answer | None:
 
 
 def _saved(baseline: Answer, best: Answer | None) -> str:
-    """What the best of the cases would take, "" if that is hardly less."""
+    """What the best of the cases would take, "" if it saves less than `WORTH_SAYING`."""
     now = baseline.outcome.peak_reserved_bytes
     then = best.outcome.peak_reserved_bytes if best else now
     if best is None or now - then < WORTH_SAYING * now:
@@ -61,12 +61,12 @@ def _saved(baseline: Answer, best: Answer | None) -> str:
 
 
 def _capital(words: str) -> str:
-    """Settings keep their small letter."""
+    """The words with a capital letter, unless they begin with the name of a setting."""
     return words if ":" in words.split(" ", maxsplit=1)[0] else f"{words[:1].upper()}{words[1:]}"
 
 
 def _about_room(baseline: Answer, cheapest: Answer | None) -> str:
-    """The unchanged case does not fit the device: which case does at the least cost."""
+    """Which case fits at the least cost, where the unchanged case does not fit the device."""
     failed = format_bytes(baseline.outcome.failed_request_bytes)
     does_not_fit = f"{_capital(baseline.case.label)}, this does not fit: a request of {failed} fails."
     if cheapest is None:
@@ -76,7 +76,7 @@ def _about_room(baseline: Answer, cheapest: Answer | None) -> str:
 
 
 def _about_failures(baseline: Answer, answers: Sequence[Answer]) -> str:
-    """Whether a case makes room for the requests that failed when they were recorded: a setting, or else another."""
+    """Which case makes room for the requests that failed in the recording: a setting if one does, else another case."""
     unmet = baseline.outcome.unmet_requests
     requests = "the request that failed" if unmet == 1 else f"the {unmet} requests that failed"
     fitting = [answer for answer in answers if not answer.outcome.is_out_of_memory]
@@ -98,13 +98,13 @@ def _about_failures(baseline: Answer, answers: Sequence[Answer]) -> str:
 
 
 def _meeting_most(answers: Sequence[Answer]) -> Answer | None:
-    """The one in which the fewest requests fail, and of several the one that takes least."""
+    """The answer in which the fewest requests fail, and of equal ones the one with the smallest peak."""
     order = [(answer.outcome.unmet_requests, answer.outcome.peak_reserved_bytes) for answer in answers]
     return answers[order.index(min(order))] if answers else None
 
 
 def problems_of(recorded: Recorded, baseline: Answer) -> list[str]:
-    """What makes the answers less than sure, as sentences."""
+    """Why the answers are not sure, as sentences."""
     if recorded.is_ahead:
         return list(recorded.doubts)
     problems = []
@@ -149,5 +149,5 @@ def _times(count: int) -> str:
 
 
 def by_saving(answers: Sequence[Answer]) -> list[Answer]:
-    """Those that take least first, those that run out of memory last."""
+    """The answers by their reserved peak, the smallest first; those that run out of memory come last."""
     return sorted(answers, key=lambda answer: (answer.outcome.is_out_of_memory, answer.outcome.peak_reserved_bytes))

@@ -1,6 +1,6 @@
 """The sizes of a language model, from its configuration: layers, heads, experts, windows.
 
-The names of the keys are those of Hugging Face's transformers, which differ with a model's age.
+The names of the keys are those of Hugging Face's transformers; they differ from model to model.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from gputui.errors import GputuiError
 
 LARGEST = 1 << 31
-"""No size of a model is larger."""
+"""A larger size in a configuration is refused."""
 LAYERS_AT_MOST = 10_000
 
 KEYS = {
@@ -37,7 +37,7 @@ KEYS = {
     "value_size": ("v_head_dim",),
     "window": ("sliding_window", "sliding_window_size"),
 }
-"""The first one that a configuration has counts."""
+"""The keys of each size; the first one that a configuration has counts."""
 
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "gemma2": {"sliding_window_pattern": 2},
@@ -46,25 +46,25 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "gpt_oss": {"sliding_window_pattern": 2},
     "cohere2": {"sliding_window_pattern": 4},
 }  # fmt: skip
-"""What transformers' classes add where a configuration says nothing."""
+"""Values that transformers' classes take where a configuration says nothing, by model_type."""
 TIED = frozenset({"gemma", "gemma2", "gemma3_text", "gpt2", "opt", "bloom", "cohere", "cohere2"})
-"""Models that share one matrix for words in and words out where a configuration does not say it."""
+"""Models whose input embedding and output head are one matrix where a configuration does not say it."""
 
 UNGATED = frozenset({"gpt2", "gpt_neox", "gptj", "opt", "bloom", "falcon", "phi", "starcoder2", "mpt", "nemotron"})
-"""Models whose feed-forward layers have two matrices, and not three."""
+"""Models whose feed-forward layers have two matrices instead of three."""
 STATEFUL = frozenset({"mamba", "linear_attention", "recurrent"})
-"""Kinds of layers that keep a state of fixed size for a request."""
+"""Kinds of layers that keep a state of fixed size for each request, and no keys and values."""
 STATES = ("mamba_d_state", "ssm_state_size", "state_size", "mamba_num_heads", "linear_num_value_heads")
 WINDOWED = frozenset({"sliding_attention", "local_attention", "local"})
 ALREADY_STRETCHED = frozenset({"su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_llama_scaling"})
-"""Kinds of rotary positions whose factor is in max_position_embeddings."""
+"""Kinds of rotary positions whose factor max_position_embeddings already includes."""
 UNKNOWN_CACHES = ("index_topk", "compress_ratios", "attention_chunk_size", "num_kv_shared_layers")
-"""Keys of models whose caches have parts that are not known here."""
+"""Keys of models whose caches have parts that gputui does not count."""
 
 
 @dataclass(frozen=True, slots=True)
 class Experts:
-    """The feed-forward layers of a mixture: `size` is the inner one of an expert, `shared_size` of those for all."""
+    """`of_token` experts compute a token; `shared_size` is the inner size of those for all tokens together."""
 
     count: int
     of_token: int
@@ -75,7 +75,7 @@ class Experts:
 
 @dataclass(frozen=True, slots=True)
 class Latent:
-    """Multi-head latent attention: what is kept of a token is `kv_rank` + `rope_size` numbers, whatever the heads."""
+    """Multi-head latent attention: the cache keeps `kv_rank` + `rope_size` numbers of a token, for all heads."""
 
     kv_rank: int
     query_rank: int
@@ -86,7 +86,7 @@ class Latent:
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """A decoder's sizes; `windows` has each layer's sliding window in tokens, None where it keeps all."""
+    """A decoder's sizes. `windows` has the sliding window in tokens of each layer with a cache, None for no window."""
 
     kind: str
     hidden: int
@@ -107,12 +107,12 @@ class Architecture:
 
     @property
     def layers(self) -> int:
-        """How many layers there are."""
+        """How many layers keep keys and values."""
         return len(self.windows)
 
 
 def architecture_of(configuration: Mapping[str, Any], name: str) -> Architecture:
-    """The sizes in a config.json. Raises GputuiError with the key that is missing or absurd."""
+    """The sizes in a config.json. Raises GputuiError for a key that is missing or has an impossible value."""
     said = _text_model(configuration)
     text = {**DEFAULTS.get(str(said.get("model_type")), {}), **said}
     read = _Reader(text, name)
@@ -141,7 +141,7 @@ def architecture_of(configuration: Mapping[str, Any], name: str) -> Architecture
 
 
 class _Reader:
-    """Reads sizes by the names of `KEYS`; all that is no whole number in bounds is refused."""
+    """Reads sizes by the names of `KEYS`; raises GputuiError for a value that is no whole number within bounds."""
 
     def __init__(self, text: Mapping[str, Any], name: str) -> None:
         self._text, self._name = text, name
@@ -167,14 +167,14 @@ class _Reader:
 
 
 def _text_model(configuration: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The part that describes the language model of a model that also sees or hears."""
+    """The configuration of the language model, which a model for images or audio nests in its own."""
     names = ("text_config", "llm_config", "language_config")
     nested = (configuration.get(name) for name in names)
     return next((found for found in nested if isinstance(found, Mapping)), configuration)
 
 
 def _longest(read: _Reader, text: Mapping[str, Any]) -> int | None:
-    """The length that a model was made for, with the factor of rotary positions that are stretched."""
+    """The length in tokens that a model was made for, times the factor of rotary positions that are stretched."""
     length, rope = read.optional("longest"), text.get("rope_scaling") or text.get("rope_parameters")
     if length is None or not isinstance(rope, Mapping) or "gemma3" in str(text.get("model_type")):
         return length
@@ -190,7 +190,7 @@ def _kv_heads(read: _Reader, text: Mapping[str, Any], heads: int) -> int:
 
 
 def _dtype(text: Mapping[str, Any], configuration: Mapping[str, Any]) -> str:
-    """The data type of the weights, "" where that is not said."""
+    """The data type of the weights, "" where the configuration does not say it."""
     values = (source.get(key) for source in (text, configuration) for key in ("dtype", "torch_dtype"))
     found = next((value for value in values if isinstance(value, str)), "")
     return found.removeprefix("torch.")[:20]
@@ -233,7 +233,7 @@ def _quantization(*sources: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _doubts(configuration: Mapping[str, Any], text: Mapping[str, Any]) -> tuple[str, ...]:
-    """What of this model the figures leave out, as sentences."""
+    """Sentences about the parts of a model that the figures leave out."""
     kinds = text.get("layer_types")
     states = isinstance(kinds, list) and not STATEFUL.isdisjoint(kind for kind in kinds if isinstance(kind, str))
     doubts = []

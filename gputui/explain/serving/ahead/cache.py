@@ -1,4 +1,4 @@
-"""The cache of keys and values that a server plans for a model: groups of layers, and the bytes of a block.
+"""The KV cache that a server plans for a model: groups of layers, and the bytes of a block.
 
 Source: `get_kv_cache_groups` and `_get_kv_cache_groups_uniform_page_size` of vLLM 0.33, and its `AttentionSpec`s.
 """
@@ -14,28 +14,28 @@ from gputui.explain.serving.ahead.quantization import WIDTHS
 from gputui.model.attached.serving import KvGroup
 
 BLOCK_SIZE, LATENT_BLOCK_SIZE = 16, 64
-"""What vLLM takes where nothing is asked for, in tokens; with latent attention it is that of its kernels."""
+"""vLLM's default block sizes in tokens; with latent attention it is the size that the kernels need."""
 MUCH_LARGER = 1.5
-"""Kinds of layers whose numbers differ by less are filled up to the larger one."""
+"""Where the kinds of layers differ in number by a smaller factor, vLLM pads the groups to the larger number."""
 WIDTH_OF_FP8 = 1
 
 
 @dataclass(frozen=True, slots=True)
 class CachePlan:
-    """`bytes_per_block` are those of all layers together, on one device."""
+    """The groups of layers. `bytes_per_block` is what a block takes in all layers of a group, on one device."""
 
     groups: tuple[KvGroup, ...]
     bytes_per_block: int
 
     @property
     def bytes_per_token(self) -> float:
-        """What a token takes where all layers keep all."""
+        """The bytes of a token in all layers, without the saving of sliding windows."""
         size = self.groups[0].block_size or 1
         return self.bytes_per_block * len(self.groups) / size
 
 
 def cache_plan(model: Architecture, dtype: str, kv_dtype: str, block_size: int | None, devices: int) -> CachePlan:
-    """The groups, and the bytes of a block, on one of so many devices."""
+    """The plan for one of `devices` devices of tensor parallelism; `block_size` None is vLLM's default."""
     size = block_size or (LATENT_BLOCK_SIZE if model.latent else BLOCK_SIZE)
     _, heads = heads_on(model, devices)
     width = WIDTH_OF_FP8 if kv_dtype.startswith("fp8") else WIDTHS.get(kv_dtype, WIDTHS[dtype])
@@ -60,6 +60,6 @@ def cache_plan(model: Architecture, dtype: str, kv_dtype: str, block_size: int |
 
 
 def _layers_of_a_group(counts: list[int]) -> int:
-    """How many layers share a table of blocks: the fewest of a kind, or the most where they differ by little."""
+    """How many layers a group has, from the number of layers of each kind: the fewest, or the most if close to it."""
     least, most = min(counts), max(counts)
     return most if most < least * MUCH_LARGER else least

@@ -1,4 +1,4 @@
-"""The command line of `vllm serve`: the flags that decide what a server takes of a device, and the names of others."""
+"""The command line of `vllm serve`: the flags that decide how much memory a server takes, and the names of others."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from gputui.errors import UsageError
 
 LARGEST = 1 << 40
 FITTED = 0
-"""A max_model_len for which vLLM takes the longest that fits."""
+"""The max_model_len of `auto` and `-1`: vLLM takes the longest that fits."""
 _WHOLE = re.compile(r"(\d{1,13}(?:\.\d{1,6})?)([kKmMgGtT]?)")
 _STEPS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-"""vLLM's own: 32k are 32,000 tokens, and 32K are 32,768."""
+"""As vLLM reads them: 32k is 32,000 tokens, and 32K is 32,768."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServeFlags:
-    """What a command line asks for, by vLLM's names; None where it leaves a flag to vLLM.
+    """The flags of a command line, by vLLM's names; None where a flag is not given.
 
-    `others` are flags that are there and have no part in the figures, `apart` those of them that change the memory.
+    The figures do not consider `apart` and `others`: `apart` are the given flags in `APART`, `others` all the rest.
     """
 
     model: str = ""
@@ -100,7 +100,7 @@ FLAGS = {
     "dtype": _Flag(_word, "auto, bfloat16, float16 or float32"),
     "revision": _Flag(_name, "a branch or a commit"),
 }
-"""Flags with a value that count here."""
+"""The flags with a value that the figures consider."""
 SHORT = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "q": "quantization", "dp": "data_parallel_size",
          "dcp": "decode_context_parallel_size"}  # fmt: skip
 APART = frozenset(
@@ -110,15 +110,15 @@ APART = frozenset(
         "num_gpu_blocks_override", "enable_sleep_mode", "pipeline_parallel_size",
     }
 )  # fmt: skip
-"""They change what is taken, and the figures are those without them."""
+"""Flags that change the memory, and that the figures do not consider: `ServeFlags.apart`."""
 SWITCHES = re.compile(
     r"(?:no|enable|disable|trust|use|return|calculate|async|skip|log)_.*|enforce_eager|headless|served"
 )
-"""Flags without a value, by how their names begin."""
+"""Names of flags without a value, most by how they begin."""
 
 
 def serve_flags(words: Sequence[str]) -> ServeFlags:
-    """What follows `vllm serve`. Raises UsageError for a value that vLLM would not take, or without a model."""
+    """The flags in the words behind `vllm serve`. Raises UsageError for a wrong value, or where no model is named."""
     values: dict[str, Any] = {}
     apart: list[str] = []
     others: list[str] = []
@@ -141,7 +141,7 @@ def serve_flags(words: Sequence[str]) -> ServeFlags:
 
 
 def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Flags by name with their values; the name is "" for a word without a flag."""
+    """Flags by name with their values; the name is "" for a word that belongs to no flag."""
     rest = list(words)
     while rest:
         word = rest.pop(0)

@@ -1,4 +1,4 @@
-"""What vLLM takes where a command line says nothing: lengths, numbers of requests, data types.
+"""vLLM's values of flags that a command line does not give: lengths, numbers of requests, data types.
 
 Source: `EngineArgs.get_batch_defaults` and `_set_default_max_num_seqs_and_batched_tokens_args`, and
 `_resolve_auto_dtype`, of vLLM 0.33, for its API server.
@@ -16,18 +16,18 @@ from gputui.model.attached.serving import ServingSettings
 from gputui.units import GIB
 
 UTILIZATION = 0.92
-"""Of the newest; it was 0.9 for long."""
+"""gpu_memory_utilization of the newest vLLM; in older ones it is 0.9."""
 BATCHES = ((160, 16_384, 1024), (70, 8192, 1024), (0, 2048, 256))
-"""From so many GiB of a device on: max_num_batched_tokens, max_num_seqs."""
+"""From this many GiB of a device on: max_num_batched_tokens, max_num_seqs."""
 SMALL_ALL_THE_SAME, WITHOUT_BFLOAT16 = ("a100",), ("t4", "v100")
 LENGTH = 2048
-"""Of a model whose configuration names no length."""
+"""max_model_len of a model whose configuration names no length."""
 
 
 def settings_of(
     model: Architecture, flags: ServeFlags, device: Device, cache: CachePlan, dtype: str, *, has_second_runner: bool
 ) -> ServingSettings:
-    """The flags as they hold."""
+    """The flags with vLLM's defaults filled in."""
     length = flags.max_model_len or model.longest or LENGTH
     tokens, seqs = _batch(device)
     seqs = flags.max_num_seqs or seqs
@@ -51,7 +51,7 @@ def settings_of(
 
 
 def dtype_of(model: Architecture, flags: ServeFlags, device: Device) -> str:
-    """The data type of weights that are not quantised. Raises UsageError for one that vLLM does not have."""
+    """The data type of weights that are not quantised. Raises UsageError for a type that vLLM does not have."""
     asked = flags.dtype or "auto"
     if asked != "auto":
         if asked not in WIDTHS:
@@ -64,7 +64,7 @@ def dtype_of(model: Architecture, flags: ServeFlags, device: Device) -> str:
 
 
 def _batch(device: Device) -> tuple[int, int]:
-    """Tokens of a batch, and requests."""
+    """vLLM's max_num_batched_tokens and max_num_seqs on a device."""
     is_small = device.name.lower().startswith(SMALL_ALL_THE_SAME)
     size = 0 if is_small else device.total_bytes.most / GIB
     return next((tokens, seqs) for least, tokens, seqs in BATCHES if size >= least)

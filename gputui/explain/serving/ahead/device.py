@@ -1,4 +1,4 @@
-"""A GPU that a server would run on: how much of its memory there is, as cudaMemGetInfo says it."""
+"""A GPU that a server would run on, with its memory as cudaMemGetInfo reports it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from gputui.explain.serving.ahead.estimates import DRIVER, Between
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """`total_bytes` is a range where only the figure of nvidia-smi is known."""
+    """A GPU. `total_bytes` is a range where only nvidia-smi's figure is known."""
 
     name: str
     total_bytes: Between
 
 
 def device_by_name(name: str, smi_bytes: int) -> Device:
-    """A GPU with the memory that nvidia-smi shows."""
+    """A GPU of which nvidia-smi's figure is known."""
     return Device(name, Between(smi_bytes - DRIVER.most, smi_bytes - DRIVER.least))

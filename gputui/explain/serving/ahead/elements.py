@@ -1,4 +1,4 @@
-"""How many numbers a model's weights have, from the sizes in its configuration: what each kind of layer has of them."""
+"""How many elements a model's weights have, computed from the sizes in its configuration for each kind of layer."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from dataclasses import dataclass
 from gputui.explain.serving.ahead.architecture import Architecture
 
 VOCABULARY_MULTIPLE = 64
-"""vLLM fills the vocabulary up to a multiple of this (VocabParallelEmbedding)."""
+"""vLLM pads the vocabulary to a multiple of this (VocabParallelEmbedding)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """Numbers on one of the devices: those of linear layers, which quantisation makes smaller, and the others."""
+    """Elements of the weights on one device. Quantisation makes `linear` and `experts` smaller, and not the others."""
 
     linear: int
     experts: int
     vocabulary: int
     others: int
-    """Norms, routers: on each device in full, in the model's data type."""
+    """Those of norms and routers, which every device has in full."""
 
     @property
     def total(self) -> int:
-        """All."""
+        """The sum of all four."""
         return self.linear + self.experts + self.vocabulary + self.others
 
 
 def elements_of(model: Architecture, devices: int) -> Elements:
-    """What one of so many devices of tensor parallelism has."""
+    """The elements on one of `devices` devices of tensor parallelism."""
     experts, mixed = model.experts, _mixed_layers(model)
     factors = 3 if model.is_gated else 2
     dense = (model.layers - mixed) * factors * model.hidden * -(-model.intermediate // devices)
@@ -44,12 +44,12 @@ def elements_of(model: Architecture, devices: int) -> Elements:
 
 
 def vocabulary_rows(model: Architecture, devices: int) -> int:
-    """The rows of the vocabulary on one device, with those that fill it up."""
+    """The rows of the vocabulary on one device, with the padding."""
     return -(-model.vocabulary // VOCABULARY_MULTIPLE) * VOCABULARY_MULTIPLE // devices
 
 
 def heads_on(model: Architecture, devices: int) -> tuple[int, int]:
-    """The heads of queries, and of keys and values, on one device; each has one of the latter at least."""
+    """The heads of queries, and of keys and values, on one device: at least one of each."""
     return max(1, model.heads // devices), max(1, model.kv_heads // devices)
 
 
@@ -59,7 +59,7 @@ def _mixed_layers(model: Architecture) -> int:
 
 
 def _attention(model: Architecture, devices: int) -> int:
-    """The matrices of one layer's attention."""
+    """The elements of one layer's attention."""
     heads, kv_heads = heads_on(model, devices)
     latent, hidden = model.latent, model.hidden
     if latent is None:

@@ -1,4 +1,4 @@
-"""What a server measures when it starts, estimated: activations, CUDA graphs, its own buffers, what is no tensor.
+"""Estimates of what a server measures when it starts: activations, CUDA graphs, its buffers, memory of libraries.
 
 Each is a range. The factors are from starts of vLLM 0.33 with models of different shapes, and from logs of real GPUs.
 """
@@ -15,31 +15,31 @@ from gputui.units import MIB
 
 
 class Between(NamedTuple):
-    """A number that is not known exactly, such as of bytes."""
+    """A range for a number that is not known exactly, such as of bytes."""
 
     least: int
     most: int
 
 
 CONTEXT = Between(400 * MIB, 900 * MIB)
-"""Of a process's CUDA context: there before the server looks how much is free."""
+"""A process's CUDA context, which exists before the server reads how much memory is free."""
 DRIVER = Between(350 * MIB, 750 * MIB)
-"""What the driver keeps of a device: of the memory that nvidia-smi shows, cudaMemGetInfo has so much less.
+"""What the driver keeps of a device: by so much cudaMemGetInfo's total is smaller than nvidia-smi's.
 615 MiB on an H200 (driver 580); 437 MiB on an H100, 420 MiB on an RTX 4090 in the logs of vLLM#10511 and vLLM#13061."""
 LIBRARIES, COMMUNICATION = Between(0, 400 * MIB), Between(100 * MIB, 1100 * MIB)
-"""Kernels, handles and workspaces; with tensor parallelism also NCCL and the buffers of reductions."""
+"""Kernels, handles and workspaces, outside tensors; `COMMUNICATION` is the same with NCCL, with tensor parallelism."""
 SAMPLER_ROW_BYTES = 4 * (1024 + 1024 + 1024 + 128)
-"""Of a request in the second model runner: allowed tokens, biases, tokens that stop it."""
+"""What a request takes in the sampler of vLLM's second model runner: allowed tokens, biases, stop tokens."""
 
 SAMPLED_BYTES = {False: 14, True: 6}
-"""Of a word of the vocabulary for each request, in the first and in the second model runner: logits as the model makes
-them and as float32; in the first also probabilities and random numbers."""
+"""Bytes of a token of the vocabulary for each request that is sampled, by whether it is the second model runner: logits
+in the model's data type and as float32; in the first also probabilities and random numbers."""
 PEAK_OFF, PEAK_ALWAYS = Between(70, 140), 256 * MIB
-"""In percent of what the shapes of tensors say; what kernels allocate beside them."""
+"""The peak in percent of the bytes that the tensors' shapes give, and what kernels may allocate beside it."""
 
 
 def buffers(model: Architecture, settings: ServingSettings) -> Between:
-    """The engine's own tensors: counts of tokens for penalties, tables of blocks, rotary angles."""
+    """The bytes of the engine's own tensors: counts of tokens for penalties, tables of blocks, rotary angles."""
     rows, length = settings.max_num_seqs or 0, settings.max_model_len or 0
     tables = rows * -(-length // (settings.block_size or 1)) * 4
     angles = (model.longest or length) * model.head_size * 4
@@ -62,7 +62,7 @@ def activations(model: Architecture, settings: ServingSettings, dtype: str, devi
 
 
 def graphs(model: Architecture, settings: ServingSettings) -> Between:
-    """What CUDA graphs take, which a server measures with two of each kind: its driver's part grows with the layers."""
+    """What CUDA graphs take; a server measures two of each kind. The driver's part grows with the number of layers."""
     if settings.enforce_eager:
         return Between(0, 0)
     count = captured_sizes(settings)
@@ -70,7 +70,7 @@ def graphs(model: Architecture, settings: ServingSettings) -> Between:
 
 
 def captured_sizes(settings: ServingSettings) -> int:
-    """For how many numbers of tokens graphs are captured by default: 1, 2, 4, then each 8th, from 256 each 16th."""
+    """How many graphs are captured by default: for 1, 2 and 4 tokens, then every 8, from 256 tokens on every 16."""
     largest = min(2 * (settings.max_num_seqs or 0), 512, settings.max_num_batched_tokens or 0)
     sizes = [1, 2, 4, *range(8, 256, 8), *range(256, 513, 16)]
     return sum(size <= largest for size in sizes)

@@ -10,7 +10,7 @@ from gputui.units import GIB
 
 
 def refusal_of_flags(model: Architecture, flags: ServeFlags, settings: ServingSettings) -> str:
-    """The error of flags that do not go with the model, whatever the device; "" without one."""
+    """The error for flags that do not fit the model, on any device; "" if they do."""
     devices, length = flags.tensor_parallel_size, flags.max_model_len
     if model.longest and length and length > model.longest:
         return (
@@ -36,7 +36,7 @@ def refusal_of_flags(model: Architecture, flags: ServeFlags, settings: ServingSe
 def refusal_of_memory(
     free_bytes: int, total_bytes: int, requested_bytes: int, weights_bytes: int, settings: ServingSettings
 ) -> str:
-    """The error of a device with too little memory for what is asked for, or for the weights; "" without one."""
+    """The error on a device with less free memory than is requested, or than the weights take; "" if it is enough."""
     if free_bytes < requested_bytes:
         return (
             f"Free memory on device cuda:0 ({_gib(free_bytes)}/{_gib(total_bytes)} GiB) on startup is less than desired"
@@ -49,7 +49,7 @@ def refusal_of_memory(
 
 
 def refusal_of_cache(usable_bytes: int, needed_bytes: int, longest: int, length: int) -> str:
-    """The error of a cache that does not hold one request of max_model_len; "" without one."""
+    """The error for a cache that cannot hold one request of max_model_len; "" if it can."""
     if usable_bytes <= 0:
         return (
             "No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the"

@@ -1,4 +1,4 @@
-"""Whether a server would start, and what its cache would hold: its own arithmetic, over ranges of what it measures.
+"""Whether a server would start, and what its cache would hold: its own arithmetic, with ranges for what it measures.
 
 Source: `request_memory`, `determine_available_memory` and `get_kv_cache_configs` of vLLM 0.33.
 """
@@ -33,7 +33,7 @@ from gputui.model.checkpoint import Checkpoint
 from gputui.units import MIB
 
 LESS_WEIGHTS, MORE_WEIGHTS, LOADING_BYTES = 0.005, 0.015, 64 * MIB
-"""By so much a loaded model may differ from the sum of its tensors: rotary angles, what is there only for a moment."""
+"""Shares by which a loaded model may take less or more than its tensors (rotary angles), and bytes used to load it."""
 
 
 class Verdict(Enum):
@@ -46,7 +46,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """One end of what a device of the server would have; `error` is vLLM's, "" where it starts."""
+    """One device in the worst or the best case; `longest` request that fits, in tokens; vLLM's `error`, "" for none."""
 
     requested_bytes: int
     kv_bytes: int
@@ -58,7 +58,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What each device of a server would have, in the worst and in the best case."""
+    """A server that would be started: what each of its devices has, in the worst and in the best case."""
 
     flags: ServeFlags
     device: Device
@@ -72,19 +72,19 @@ class Start:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether it starts."""
+        """Whether the server starts: it refuses if it does so in the best case."""
         if self.best.error:
             return Verdict.REFUSES
         return Verdict.NOT_SURE if self.worst.error else Verdict.STARTS
 
     @property
     def error(self) -> str:
-        """vLLM's, "" where it is sure to start."""
+        """vLLM's error in the best case, or else in the worst; "" where it is sure to start."""
         return self.best.error or self.worst.error
 
 
 def start_of(checkpoint: Checkpoint, flags: ServeFlags, device: Device, *, has_second_runner: bool = True) -> Start:
-    """What a server with these flags would have on each of its devices. Raises GputuiError for an unknown model."""
+    """The start of a server with these flags. Raises GputuiError for a model whose sizes are not known."""
     model = architecture_of(checkpoint.configuration, checkpoint.name)
     dtype, devices = dtype_of(model, flags, device), flags.tensor_parallel_size
     cache = cache_plan(model, dtype, flags.kv_cache_dtype or "auto", flags.block_size, devices)
@@ -118,7 +118,7 @@ def _around(size: int) -> Between:
 
 
 class _Side(NamedTuple):
-    """One number for each part of a device."""
+    """One number, of the worst or of the best case, for each part of a device, in bytes."""
 
     total: int
     context: int
@@ -126,7 +126,7 @@ class _Side(NamedTuple):
 
 
 def _end(side: _Side, settings: ServingSettings, cache: CachePlan, refused: str, *, is_fitted: bool) -> End:
-    """The arithmetic with one number for each part."""
+    """vLLM's arithmetic for one case; `is_fitted`: it chooses the longest max_model_len that fits."""
     total, parts = side.total, side.parts
     requested = math.ceil(total * (settings.gpu_memory_utilization or 1))
     available = settings.kv_cache_memory_bytes or requested - sum(parts.values())

@@ -1,4 +1,4 @@
-"""What a model's weights take on a device of a server, from its files where they say it, else from its sizes."""
+"""The bytes of a model's weights on a device of a server, from its files where they say it, else from its sizes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gputui.model.checkpoint import Checkpoint
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """`bytes` are those on one device; `source` is what they were counted from, in a few words."""
+    """The weights on one device (`bytes`); `source` says in a few words from what they were counted."""
 
     bytes: int
     parameters: int
@@ -29,11 +29,11 @@ class Weights:
     quantization: str
     source: str
     is_counted: bool
-    """From the shapes of all tensors, or from the index that sums them up."""
+    """Whether the bytes are from the shapes of all tensors, or from the index that sums them up."""
 
 
 def weights_of(checkpoint: Checkpoint, model: Architecture, dtype: str, chosen: str | None, devices: int) -> Weights:
-    """The weights on one of so many devices. Raises GputuiError for a quantisation whose sizes are not known."""
+    """The weights on one of `devices` devices. Raises GputuiError for an unknown quantisation without an index."""
     width, stored = WIDTHS[dtype], stored_quantization(model.quantization)
     on_loading = ON_LOADING.get(chosen or "") if not model.quantization else None
     quantization = Quantization(chosen or "", on_loading) if on_loading else stored
@@ -66,7 +66,7 @@ def _bytes(elements: Elements, width: int, quantization: Quantization | None) ->
 
 
 def _stored_bytes(checkpoint: Checkpoint, model: Architecture, width: int) -> float | None:
-    """What the files say, as it is after loading; None where they say nothing."""
+    """The bytes after loading, from the files' headers or index; None where there are neither."""
     tensors = checkpoint.tensors
     if tensors is not None:
         return sum(_loaded(kind, width) for kind in (tensors.matrices, tensors.vocabulary, tensors.vectors))

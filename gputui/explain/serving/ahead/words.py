@@ -1,4 +1,4 @@
-"""What is said of a server that has not started: whether it does, what is where, and what other flags would give."""
+"""The sentences about a server that has not started: whether it would, what takes how much, and flags to try."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FEW = 10
 
 
 def between_bytes(size: Between) -> str:
-    """A range of bytes in one unit: 0.2 to 1.4 GiB; without the range where both read the same."""
+    """A range of bytes in one unit, "0.2 to 1.4 GiB"; one figure where both ends read the same."""
     least, most = format_bytes(size.least), format_bytes(size.most)
     if least == most:
         return most
@@ -35,13 +35,13 @@ def between_bytes(size: Between) -> str:
 
 
 def between(least: float, most: float) -> str:
-    """A range of numbers, with three figures or whole."""
+    """A range of numbers: with one decimal below 10, else whole; one figure where both ends read the same."""
     words = [f"{value:.1f}" if most < _FEW and value % 1 else f"{int(value):,}" for value in (least, most)]
     return words[0] if words[0] == words[1] else " to ".join(words)
 
 
 def headline(start: Start) -> str:
-    """Whether it starts, and for how much it has room."""
+    """Whether the server starts, and for how many tokens and requests its cache has room."""
     devices = start.flags.tensor_parallel_size
     where = f"on one {start.device.name}" if devices == 1 else f"on {devices} x {start.device.name}"
     verdict = start.verdict
@@ -70,7 +70,7 @@ def requests(start: Start) -> str:
 
 
 def error_words(start: Start) -> str:
-    """vLLM's error, "" where it is sure to start."""
+    """vLLM's error in a sentence, "" where the server is sure to start."""
     if not start.error:
         return ""
     if start.verdict is Verdict.NOT_SURE:
@@ -80,7 +80,7 @@ def error_words(start: Start) -> str:
 
 
 def weights_words(start: Start) -> str:
-    """What the weights are, in a few words."""
+    """The weights' types, number and source, in a few words."""
     weights = start.weights
     kind = f"{weights.quantization}, {weights.dtype}" if weights.quantization else weights.dtype
     size = (
@@ -92,7 +92,7 @@ def weights_words(start: Start) -> str:
 
 
 def cache_words(start: Start) -> str:
-    """What a token takes, and in which layers, in a few words."""
+    """The bytes of a token, the layers, and the size of a block, in a few words."""
     groups = start.cache.groups
     words = [
         f"{format_bytes(start.cache.bytes_per_token)} a token",
@@ -106,7 +106,7 @@ def cache_words(start: Start) -> str:
 
 
 def length_words(start: Start) -> str:
-    """How long a request can be, and what the model's own length needs."""
+    """How long a request can be, and what the model's own length needs; "" where the length is not the trouble."""
     length, made_for = start.settings.max_model_len or 0, start.model.longest
     if start.best.longest <= 0 or (start.verdict is Verdict.REFUSES and start.best.longest >= length):
         return ""  # what is wrong is not the length
@@ -119,7 +119,7 @@ def length_words(start: Start) -> str:
 
 
 def other_flags(start: Start) -> Iterator[tuple[str, ServeFlags]]:
-    """Flags to try in its place: how they are written, and all flags with them."""
+    """Flags to try: the flag as it is written, and all flags with this one changed."""
     flags = start.flags
     longest = start.worst.longest // 1024 * 1024
     if start.worst.error and 0 < longest < (start.settings.max_model_len or 0):
@@ -136,7 +136,7 @@ def other_flags(start: Start) -> Iterator[tuple[str, ServeFlags]]:
 
 
 def doubts(start: Start) -> tuple[str, ...]:
-    """What the figures leave out."""
+    """Sentences about what the figures leave out."""
     apart = start.flags.apart
     others = [f"The figures are those without {', '.join(apart)}."] if apart else []
     return (*start.model.doubts, *others)

@@ -1,5 +1,5 @@
 """A model of PyTorch's caching allocator, which decides as `CUDACachingAllocator.cpp` does.
 
-`device` allocates, splits and frees; `blocks` and `expandable` are its memory and the driver's addresses, `settings`
-what `PYTORCH_ALLOC_CONF` says.
+`device` allocates, splits and frees; `blocks` has blocks, pools and the driver's addresses, `expandable` the expandable
+segments, `settings` reads `PYTORCH_ALLOC_CONF`.
 """

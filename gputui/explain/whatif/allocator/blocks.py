@@ -21,9 +21,8 @@ class Range:
 class Block:
     """A piece of a segment; `previous` and `next` are its neighbours in the segment.
 
-    `range` is None in a native segment. `segment` numbers the segments in the order in which they came. `is_waiting`:
-    freed, but used by another stream. `born_at` is the pool's count of searches when the block became free, from which
-    garbage collection tells its age.
+    `range` is None in a segment of one cudaMalloc ("native"). `segment` numbers segments by age. `is_waiting`: freed,
+    but another stream still uses it. `born_at`: `Pool.searches` when it became free; garbage collection needs its age.
     """
 
     __slots__ = ("address", "born_at", "is_allocated", "is_mapped", "is_waiting", "next", "pool", "previous", "range",
@@ -47,22 +46,22 @@ class Block:
 
     @property
     def is_split(self) -> bool:
-        """Whether it is a part of its segment only."""
+        """Whether the block is only a part of its segment."""
         return self.previous is not None or self.next is not None
 
     @property
     def is_available(self) -> bool:
-        """Whether it can be handed out or merged."""
+        """Whether the block can be handed out or merged."""
         return not self.is_allocated and not self.is_waiting
 
     @property
     def growable_bytes(self) -> int:
-        """Its size with the unmapped space right behind it."""
+        """The block's size with the unmapped space right behind it."""
         following = self.next
         return self.size + (following.size if following is not None and not following.is_mapped else 0)
 
     def link(self, previous: Block | None, following: Block | None) -> None:
-        """Put the block between two neighbours."""
+        """Insert the block between two neighbours."""
         self.previous, self.next = previous, following
         if previous is not None:
             previous.next = self
@@ -75,9 +74,9 @@ UnmappedEntry = tuple[int, int, Block]
 
 
 class Pool:
-    """Free and unmapped blocks of one pool, for each stream.
+    """The free and the unmapped blocks of one pool, by stream.
 
-    Free ones are ordered by size, the age of their segment if `prefers_older`, and address; unmapped ones by address.
+    Free blocks are ordered by size, age of their segment if `prefers_older`, and address; unmapped ones by address.
     """
 
     __slots__ = ("free", "is_small", "pool_id", "prefers_older", "searches", "unmapped")
@@ -97,7 +96,7 @@ class Pool:
         insort(self.free.setdefault(block.stream, []), (block.size, rank, block.address, block))
 
     def remove(self, block: Block) -> None:
-        """Take a free or an unmapped block out, wherever it is."""
+        """Take a block out of the free or the unmapped blocks; nothing happens if it is in neither."""
         if block.is_mapped:
             free = self.free[block.stream]
             rank = block.segment if self.prefers_older else 0
@@ -111,7 +110,7 @@ class Pool:
             del unmapped[index]
 
     def insert_unmapped(self, block: Block) -> None:
-        """Add a block without memory behind it."""
+        """Add an unmapped block."""
         insort(self.unmapped.setdefault(block.stream, []), (block.address, block.size, block))
 
     def free_blocks(self) -> list[Block]:
@@ -119,7 +118,7 @@ class Pool:
         return [entry[3] for stream in sorted(self.free) for entry in self.free[stream]]
 
     def merge(self, block: Block, neighbour: Block | None) -> None:
-        """Let `block`, which is in no set, take in a neighbour that is in the same state."""
+        """Grow `block`, which must be in no list, by a neighbour that is available and mapped or unmapped as it is."""
         if neighbour is None or not neighbour.is_available or neighbour.is_mapped != block.is_mapped:
             return
         self.remove(neighbour)
@@ -140,9 +139,9 @@ FIRST_ADDRESS = 1 << 40
 
 
 class Addresses:
-    """The driver's ranges in use, by address: a new segment gets the lowest gap that is large enough.
+    """The driver's address ranges in use: a new segment gets the lowest gap that is large enough.
 
-    PyTorch prefers the lower of two equal free blocks, so where they lie matters.
+    Addresses matter because PyTorch takes the lower one of two free blocks of one size.
     """
 
     def __init__(self) -> None:
@@ -150,7 +149,7 @@ class Addresses:
         self._first = FIRST_ADDRESS
 
     def take(self, size: int) -> int:
-        """The first address of a new range."""
+        """Mark a new range as in use; returns its first address."""
         size = -(-size // GRAIN_BYTES) * GRAIN_BYTES
         address = self._first
         for start, end in self._ranges:
@@ -161,7 +160,7 @@ class Addresses:
         return address
 
     def occupy(self, address: int, size: int) -> None:
-        """Mark a range as in use; new ones are looked for from the lowest of these on."""
+        """Mark a given range as in use; `take` searches from the lowest of these ranges on."""
         self._first = address if not self._ranges else min(address, self._first)
         insort(self._ranges, (address, address + size))
 

@@ -1,6 +1,6 @@
 """A model of PyTorch's caching allocator on one device, which decides as `CUDACachingAllocator.cpp` does.
 
-Sizes are bytes. Memory runs out where `Device.available_bytes` says so.
+Sizes are in bytes. Memory runs out at `Device.available_bytes`, or where the memory fraction ends.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Allocator:
         self.retries = self._segments = 0
 
     def malloc(self, requested: int, stream: int, pool_id: PoolId = DEFAULT_POOL) -> Block | None:
-        """A block for a request, None where the memory runs out."""
+        """A block for a request of so many bytes; None where memory runs out, even after the cache was emptied."""
         sizes = self._sizes.get(requested)
         if sizes is None:
             sizes = rounded_bytes(self.settings, requested), segment_bytes(self.settings, requested)
@@ -63,7 +63,7 @@ class Allocator:
         self._put_back(block)
 
     def defer(self, block: Block) -> None:
-        """Free a block that another stream still uses."""
+        """Free a block that another stream still uses: it cannot be used again before `complete`."""
         block.is_allocated = False
         block.is_waiting = True
         self.allocated_bytes -= block.size
@@ -71,7 +71,7 @@ class Allocator:
         self._waiting[block] = None
 
     def complete(self, block: Block) -> None:
-        """The other stream is done with a block; nothing happens if a release has waited for it already."""
+        """Return a deferred block to its pool, when its stream is done; does nothing if `empty_cache` has done so."""
         if block in self._waiting:
             del self._waiting[block]
             block.is_waiting = False
@@ -79,7 +79,7 @@ class Allocator:
             self._put_back(block)
 
     def empty_cache(self) -> None:
-        """Wait for other streams, then return what is free to the driver; private pools keep theirs."""
+        """Complete all deferred blocks, then return free memory to the driver, except that of private pools."""
         for block in list(self._waiting):
             self.complete(block)
         default = self._pools.get(DEFAULT_POOL)
@@ -88,13 +88,13 @@ class Allocator:
 
     @property
     def stuck_bytes(self) -> int:
-        """What is free now, and would stay reserved after `empty_cache()`; private pools included."""
+        """Free memory that would stay reserved after `empty_cache()`; private pools included."""
         inactive = self.reserved_bytes - self.allocated_bytes - self.waiting_bytes
         default = self._pools.get(DEFAULT_POOL, ())
         return inactive - sum(self._releasable(block) for pool in default for block in pool.free_blocks())
 
     def pool(self, pool_id: PoolId, *, is_small: bool) -> Pool:
-        """One of the two pools with this id."""
+        """The pool of small or of large blocks with this id."""
         if pool_id not in self._pools:
             older = self.settings.prefers_older
             small, large = (Pool(is_small=is_it, pool_id=pool_id, prefers_older=older) for is_it in (True, False))
@@ -107,16 +107,16 @@ class Allocator:
         return self._segments
 
     def can_reserve(self, size: int) -> bool:
-        """Whether the driver has so much left."""
+        """Whether the driver has `size` bytes left."""
         return self.reserved_bytes + size <= self._available
 
     def reserve(self, size: int) -> None:
-        """Count memory that came from the driver, or went back if `size` is negative."""
+        """Count bytes that came from the driver, or that went back to it if `size` is negative."""
         self.reserved_bytes += size
         self.peak_reserved_bytes = max(self.peak_reserved_bytes, self.reserved_bytes)
 
     def _find(self, pool: Pool, stream: int, size: int) -> Block | None:
-        """The smallest free block that fits, out of the pool; None where PyTorch would not use it."""
+        """The smallest free block that fits, taken out of the pool; None without one that PyTorch would use."""
         if self._collects:
             pool.searches += 1
         entries = pool.free.get(stream)
@@ -139,7 +139,7 @@ class Allocator:
         return block
 
     def _past_expandable(self, entries: list[FreeEntry], index: int) -> int:
-        """From an expandable block to the one that PyTorch prefers: one that can grow less far, or a native one."""
+        """The index of the block that PyTorch prefers to an expandable one: one that can grow less, or a native one."""
         if self.settings.is_expandable:
             while (
                 index + 1 < len(entries)
@@ -153,7 +153,7 @@ class Allocator:
         return index
 
     def _more(self, pool: Pool, stream: int, size: int, segment: int) -> Block | None:
-        """A block of new memory, after what PyTorch releases to get it."""
+        """A block of new memory; releases cached blocks in the order in which PyTorch does, where memory is short."""
         if self._collects:
             self._collect_garbage()
         block = self._grow(pool, stream, size, segment)
@@ -176,7 +176,7 @@ class Allocator:
         return Block(self.addresses.take(segment), segment, stream, pool, None, self.next_segment())
 
     def _split_and_allocate(self, block: Block, size: int) -> Block:
-        """Split a block where PyTorch does, and mark the first part allocated."""
+        """Mark a block allocated, or its first `size` bytes where PyTorch would split the block."""
         rest = block.size - size
         pool = block.pool
         if pool.is_small or self.settings.is_expandable:
@@ -220,7 +220,7 @@ class Allocator:
         return end - first
 
     def _release_oversize(self, pool: Pool, stream: int, size: int) -> bool:
-        """Release blocks over `max_split_size`: one that is large enough, or several that are together."""
+        """Release free blocks over `max_split_size`: one that is large enough, or several that add up to the size."""
         wanted = max(size, self._max_split)
         natives = [entry[3] for entry in pool.free.get(stream, ()) if entry[3].range is None]
         fitting = next((block for block in natives if block.size >= wanted), None)
@@ -236,7 +236,7 @@ class Allocator:
         return released >= wanted
 
     def _collect_garbage(self) -> None:
-        """Release large whole blocks that were not used for long, until the threshold is met."""
+        """Release unsplit large blocks, the oldest first, until `garbage_collection_threshold` is met."""
         excess = self.reserved_bytes - int(self.settings.garbage_collection_threshold * self._allowed)
         pool = self.pool(DEFAULT_POOL, is_small=False)
         whole = [block for block in pool.free_blocks() if not block.is_split]

@@ -1,4 +1,4 @@
-"""Expandable segments in the modelled allocator: ranges of addresses whose pages get memory as they are needed."""
+"""Expandable segments in the modelled allocator: ranges of addresses whose pages are mapped when they are needed."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from gputui.explain.whatif.allocator.blocks import Addresses, Block, Pool, Range
 from gputui.model.attached.allocator import AllocatorSettings
 
 ASSUMED_DEVICE_BYTES = 1 << 40
-"""The device's size where it is not known: only how long a range of addresses is depends on it."""
+"""The device's size where it is not known; only the length of an address range depends on this."""
 
 
 class Reserves(Protocol):
-    """What `ExpandableSegments` needs of the allocator."""
+    """The part of `Allocator` that `ExpandableSegments` calls."""
 
     settings: AllocatorSettings
     addresses: Addresses
 
     def can_reserve(self, size: int) -> bool:
-        """Whether the driver has so much left."""
+        """Whether the driver has `size` bytes left."""
         ...
 
     def next_segment(self) -> int:
@@ -27,19 +27,19 @@ class Reserves(Protocol):
         ...
 
     def reserve(self, size: int) -> None:
-        """Count memory that came from the driver."""
+        """Count bytes that came from the driver, or that went back to it if `size` is negative."""
         ...
 
 
 class ExpandableSegments:
-    """Maps and unmaps pages; `total_bytes` is the device's size, 1.125 times which is the length of a range."""
+    """Maps and unmaps pages. A range of addresses is 1.125 times as long as the device's memory, `total_bytes`."""
 
     def __init__(self, allocator: Reserves, total_bytes: int | None) -> None:
         self._allocator = allocator
         self._total_bytes = total_bytes or ASSUMED_DEVICE_BYTES
 
     def grow(self, pool: Pool, stream: int, size: int) -> Block | None:
-        """A free block of at least `size`, with pages mapped for it and taken out of the pool; None without memory."""
+        """A mapped free block of at least `size`, taken out of the pool; None where memory runs out."""
         block = self._start(pool, stream, size)
         if not block.is_mapped and not self._map(block, min(block.size, size)):
             return None
@@ -83,7 +83,7 @@ class ExpandableSegments:
         return first, max(first, end)
 
     def _start(self, pool: Pool, stream: int, size: int) -> Block:
-        """Where neighbouring free and unmapped blocks add up to `size`; a new range if that is nowhere."""
+        """The first of neighbouring free and unmapped blocks that add up to `size`; if none do, that of a new range."""
         for _, _, block in pool.unmapped.get(stream, ()):
             previous = block.previous
             start = previous if previous is not None and previous.is_available else block

@@ -18,9 +18,9 @@ DEFAULTS = AllocatorSettings("native", LARGE_PAGE_BYTES, None, is_expandable=Fal
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """How much PyTorch can reserve at most (`available_bytes`), of how much in all; None: without a limit.
+    """How much PyTorch can reserve at most (`available_bytes`, None for no limit), and the device's memory in all.
 
-    `fraction` is what `torch.cuda.set_per_process_memory_fraction` was called with, of `total_bytes`.
+    `fraction` is the argument of `torch.cuda.set_per_process_memory_fraction`, a share of `total_bytes`.
     """
 
     available_bytes: int | None = None
@@ -95,7 +95,7 @@ def _roundup(settings: AllocatorSettings, name: str, value: str) -> AllocatorSet
 
 
 def _listed_divisions(name: str, value: str) -> tuple[int, ...]:
-    """`[64:8,256:4,>:1]`: the first key fills the smaller sizes too, ">" all larger ones; what is between stays 0."""
+    """`[64:8,256:4,>:1]`: the first key is for smaller sizes too, ">" for all larger ones; sizes between keys get 0."""
     divisions = [0] * INTERVALS
     last = -1
     for item in value.strip("[]").split(","):

@@ -1,4 +1,4 @@
 """A trace replayed through the modelled allocator.
 
-`recorded` is what a what-if starts from; `layout`: the allocator's blocks where the trace begins; `replay` runs it.
+`recorded` prepares a trace, `layout` finds the blocks that existed before its first event, `replay` runs it.
 """

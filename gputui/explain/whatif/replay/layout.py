@@ -1,4 +1,4 @@
-"""The allocator's layout where a trace begins, by going back from the map at its end."""
+"""The allocator's segments and blocks before the first event of a trace, reconstructed from the map at its end."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from gputui.model.attached.allocator import AllocatorSettings, Segment
 from gputui.model.attached.trace import SEGMENT_ALLOC, SEGMENT_FREE, SEGMENT_MAP, SEGMENT_UNMAP, Trace
 
 Live = tuple[int, int, int]
-"""A block: address, size, number of the allocation."""
+"""A block in use: address, size in bytes, number of the allocation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A segment, or a mapped stretch of an expandable one, with the live blocks in it in the order of addresses."""
+    """A segment, or a mapped stretch of an expandable one, with its live blocks in the order of addresses."""
 
     address: int
     size_bytes: int
@@ -32,12 +32,12 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class StartLayout:
-    """Everything that was reserved where the trace begins."""
+    """Everything that was reserved before the first event of a trace."""
 
     stretches: tuple[Stretch, ...]
 
     def adopt(self, allocator: Allocator) -> dict[int, Block]:
-        """Put the layout into an empty allocator; returns its live blocks by number."""
+        """Build the layout in an empty allocator; returns its live blocks by the number of their allocation."""
         blocks: dict[int, Block] = {}
         for stretch in self.stretches:
             pool = allocator.pool(stretch.pool_id, is_small=stretch.is_small)
@@ -50,7 +50,7 @@ class StartLayout:
 def layout_before(
     trace: Trace, segments: Sequence[Segment], operations: Operations, settings: AllocatorSettings
 ) -> StartLayout:
-    """The layout before the first event; the settings are those under which the trace was recorded."""
+    """The layout before the first event; `settings` are those under which the trace was recorded."""
     stretches = _stretches_before(trace, segments)
     earlier = iter(range(operations.earlier))  # in the order of addresses
     number = next(earlier, None)
@@ -69,7 +69,7 @@ def layout_before(
 
 
 def _with_slack(live: list[Live], end: int, *, is_small: bool, is_expandable: bool) -> tuple[Live, ...]:
-    """A gap too small to be split off belongs to the block before it."""
+    """The live blocks, each with the gap behind it where PyTorch does not split off one so small."""
     if is_small or is_expandable:
         return tuple(live)
     filled = []
@@ -84,7 +84,7 @@ _Found = tuple[int, int, bool, bool, PoolId]
 
 
 def _stretches_before(trace: Trace, segments: Sequence[Segment]) -> dict[int, _Found]:
-    """By address: size, stream, whether it is of the small pool, whether it is expandable, and the pool."""
+    """By address: size, stream, is_small, is_expandable, pool id. The map, with the segment events undone backward."""
     found: dict[int, _Found] = {
         s.address: (s.size_bytes, s.stream, s.is_small, s.is_expandable, s.pool_id) for s in segments
     }
@@ -102,7 +102,7 @@ def _stretches_before(trace: Trace, segments: Sequence[Segment]) -> dict[int, _F
 
 
 def _cut(found: dict[int, _Found], address: int, size: int) -> None:
-    """Take [address, address + size) out of the stretch that holds it."""
+    """Take [address, address + size) out of the expandable stretch that holds it."""
     start = next((a for a, kind in found.items() if kind[3] and a <= address < a + kind[0]), None)
     if start is None:
         return
@@ -113,7 +113,7 @@ def _cut(found: dict[int, _Found], address: int, size: int) -> None:
 
 
 def _add(found: dict[int, _Found], address: int, size: int, stream: int) -> None:
-    """Add a mapped stretch, joined with its neighbours."""
+    """Add an expandable stretch, joined with its neighbours; without one, its size tells which pool it is of."""
     end = address + size
     is_small, pool_id = size % (10 * SMALL_PAGE_BYTES) != 0, DEFAULT_POOL
     for start, kind in list(found.items()):

@@ -1,4 +1,4 @@
-"""What a what-if starts from: a device's operations, and the settings and the device of the recording."""
+"""A recorded trace prepared for replays: a device's operations, with the settings and the device of the recording."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from gputui.model.reading import value_of
 class Recorded:
     """One device's trace, ready for a replay.
 
-    `varies` says of each allocation whether its size depends on the batch (1 or 0). `recorded_peak_bytes` is the most
-    that was reserved according to the trace itself, which tells whether a replay is right; None where nothing ran, and
-    `doubts` then says what the figures lack.
+    `varies` is 1 for each allocation whose size depends on the batch, else 0. `recorded_peak_bytes` is the most that
+    was reserved during the recording, with which a replay is compared; None where nothing ran: `doubts` then says why
+    the figures are not sure. `start` is None where nothing was reserved before the first event.
     """
 
     operations: Operations
@@ -45,13 +45,13 @@ class Recorded:
     recorded_peak_bytes: int | None
     doubts: tuple[str, ...] = ()
     parts: Parts | None = None
-    """What each request is for, None where that is not known."""
+    """What each request is for; None where the trace does not say it."""
     beginning: Beginning | None = None
-    """How the program came to where the trace begins; None where the trace has its beginning, or does not say it."""
+    """How the program came to where the trace begins; None if the trace begins with it, or no step repeats in it."""
 
     @property
     def is_ahead(self) -> bool:
-        """Whether nothing ran, and the requests are those of a step on tensors without data."""
+        """Whether the program did not run: the requests are those of a step on tensors without data."""
         return self.recorded_peak_bytes is None
 
     @property
@@ -60,7 +60,7 @@ class Recorded:
         return self.operations.earlier == 0
 
     def scaled(self, now: int, then: int) -> array[int]:
-        """The requests with a batch of `then` instead of `now`: those that depend on it, in proportion."""
+        """The sizes of all requests with a batch of `then` instead of `now`: those that depend on it, in proportion."""
         return array("Q", [
             -(-size * then // now) if flag else size
             for size, flag in zip(self.operations.sizes_bytes, self.varies, strict=True)
@@ -68,12 +68,12 @@ class Recorded:
 
 
 def recorded_of(moment: TargetMoment, device: int | None = None) -> Recorded:
-    """What a moment's trace of `device` gives; None: the device with the longest. Raises UsageError without one."""
+    """A moment's trace of `device`, ready for a replay: see `recorded_from`."""
     return recorded_from(moment.traces, moment.look, device, devices_of(moment))
 
 
 def devices_of(moment: TargetMoment) -> dict[int, Device]:
-    """Each of a moment's devices, by PyTorch's index: its size, and what PyTorch can have of it beside all others."""
+    """A moment's devices by PyTorch's index: their memory, and how much of it other processes leave to PyTorch."""
     return {device.index: _device_of(device) for device in moment.devices}
 
 
@@ -90,9 +90,9 @@ def recorded_from(
     device: int | None = None,
     devices: Mapping[int, Device] = MappingProxyType({}),
 ) -> Recorded:
-    """What the trace of `device` gives, with the look at its end. Raises UsageError where there is no such trace.
+    """The trace of `device`, ready for a replay, with the look at its end. Raises UsageError where there is no trace.
 
-    `device` None is the device with the longest trace; `devices` are what is known of them.
+    `device` None stands for the device with the longest trace; `devices` is the memory of each device, by index.
     """
     longest = sorted((trace for trace in traces if len(trace)), key=len, reverse=True)
     chosen = next((trace for trace in longest if device is None or trace.device == device), None)
@@ -134,9 +134,9 @@ def recorded(
     known: Device = Device(),  # noqa: B008 - it is immutable
     owners: Mapping[int, Owner] = MappingProxyType({}),
 ) -> Recorded:
-    """The trace of one device, with the map at its end, the owners in it, and the settings it was recorded under.
+    """A device's trace, ready for a replay, from the map's `segments` at its end, the recording's settings, and owners.
 
-    `known` is the device now; an out-of-memory error in the trace shows better what there was.
+    `known` is the device's memory now; an out-of-memory error in the trace says better what was there at its time.
     """
     device, levels = device_of(trace, segments, known.total_bytes), levels_of(trace)
     peak_bytes = sum(segment.size_bytes for segment in segments) + levels.peak_reserved_bytes - levels.reserved_bytes
@@ -155,7 +155,7 @@ def _beginning(operations: Operations, parts: Parts | None) -> Beginning | None:
 
 
 def _complete(settings: AllocatorSettings) -> AllocatorSettings:
-    """The settings with those that PyTorch's map does not name, out of what the program has set."""
+    """The settings, with those that PyTorch's map has no field for read from the program's PYTORCH_ALLOC_CONF."""
     values = dict(settings.values)
     for name in ("max_non_split_rounding_mb", "garbage_collection_threshold"):
         if name in values and name in CHANGES:
@@ -163,23 +163,22 @@ def _complete(settings: AllocatorSettings) -> AllocatorSettings:
     return replace(settings, backend="native")
 
 
-# Which of several free blocks of one size PyTorch takes is told from where a trace's blocks lie. Older versions take
-# the one with the lowest address. Newer ones (seen in 2.15) take the one in the segment that came first, so that all
-# ranks of a job take the same one.
+# Of free blocks of one size, older versions of PyTorch take the one with the lowest address. Newer ones (seen in 2.15)
+# take the one in the oldest segment, so that all ranks of a job choose alike. A trace's addresses show which it was.
 OPERATIONS_AT_MOST = 20_000
-"""So many are replayed to find out; two blocks of one size are free sooner."""
+"""How many operations are replayed for that: two free blocks of one size occur much earlier."""
 
 
 def with_order(
     settings: AllocatorSettings, operations: Operations, device: Device, start: StartLayout | None
 ) -> AllocatorSettings:
-    """The settings under which the trace was recorded, with the order that its addresses show; as it is if none."""
+    """The settings with the value of `prefers_older` that reproduces the trace's addresses for longer."""
     other = replace(settings, prefers_older=not settings.prefers_older)
     return max((settings, other), key=lambda one: _agreement(one, operations, device, start))  # the first of equals
 
 
 def _agreement(settings: AllocatorSettings, operations: Operations, device: Device, start: StartLayout | None) -> int:
-    """Before which operation a replay first takes another block than the recording, as far as is looked."""
+    """The first operation for which a replay takes another block than the recording; if none does, how many it did."""
     run = Run(operations, Allocator(settings, device), operations.sizes_bytes)
     if run.begin(start) is not None:
         return 0

@@ -1,4 +1,4 @@
-"""Operations replayed through the modelled allocator, and what comes of it."""
+"""A replay of operations through the modelled allocator, and its outcome."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ OPERATIONS_A_SLICE = 20_000
 class Outcome:
     """What the allocator would have done. `failed_at` is the event at which memory ran out, None if it never did.
 
-    `unmet_requests` are those that failed when they were recorded and fail here too; the program went on after them,
-    except after one with which the trace ends.
-    `reserved_curve` and `allocated_curve` (bytes) have one value for each operation until then.
+    `unmet_requests` counts requests that failed in the recording and fail here too; the program went on after them,
+    unless the trace ends with one. The curves have the bytes after each operation, up to the one that failed.
     """
 
     peak_reserved_bytes: int
@@ -54,9 +53,8 @@ def replay_in_slices(
 ) -> Iterator[float | Outcome]:
     """Replay, yielding the share done after each slice, and at last the outcome.
 
-    `sizes_bytes` are requests in place of the recorded ones, by the number of the allocation. `start` is the layout
-    before the first operation, or how the program came there; without it the earlier allocations are made one after
-    the other.
+    `sizes_bytes` replaces the recorded sizes, by the number of the allocation. `start` is the layout before the first
+    operation, or how the program came there; where it is None, the earlier allocations are made one after the other.
     """
     run = Run(operations, Allocator(settings, device), sizes_bytes or operations.sizes_bytes)
     failed = run.begin(start)
@@ -69,9 +67,10 @@ def replay_in_slices(
 
 
 class Run:
-    """Operations on a modelled allocator, done bit by bit.
+    """Operations on a modelled allocator, a few at a time.
 
-    `blocks` are those that are alive, by number; `done` is how many operations the beginning stands for.
+    `blocks` are the live blocks by the number of their allocation. `done` counts the first operations that `begin`
+    stands for: the replay goes on after them.
     """
 
     def __init__(self, operations: Operations, allocator: Allocator, sizes: Sequence[int]) -> None:
@@ -90,10 +89,10 @@ class Run:
             Kind.EMPTY_CACHE: self._empty_cache,
             Kind.FAILED_MALLOC: self._try_malloc,
         }
-        """How each kind of operation is done; False where memory runs out."""
+        """The function for each kind of operation; it returns False where memory runs out."""
 
     def begin(self, start: StartLayout | Beginning | None) -> int | None:
-        """Bring about what was alive before the first operation; returns where memory ran out."""
+        """Allocate what was alive before the first operation; returns where memory ran out, None if it did not."""
         if isinstance(start, StartLayout):
             self.blocks.update(start.adopt(self.allocator))
             return None
@@ -147,7 +146,7 @@ class Run:
         return True
 
     def _try_malloc(self, number: int) -> bool:
-        """A request that failed when it was recorded: here it may succeed, and nothing frees it then."""
+        """A request that failed in the recording; if it succeeds here it is freed at once, as the trace has no free."""
         if self._malloc(number):
             return self._free(number)
         self._unmet += 1
@@ -164,7 +163,7 @@ class Run:
         return True
 
     def outcome(self, failed: int | None) -> Outcome:
-        """What came of it, with the place at which memory ran out."""
+        """The outcome; `failed` is the place of the operation at which memory ran out, None if it did not."""
         allocator, operations = self.allocator, self._operations
         at_end = operations.failure_at_end
         if failed is None and at_end >= 0 and operations.numbers[at_end] == self._last_unmet:

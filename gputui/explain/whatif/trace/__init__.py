@@ -1,5 +1,5 @@
-"""What the program asked for, out of a trace: the same under any settings.
+"""What a program requested, read from a trace: the requests are the same under any settings.
 
-`operations` are the requests; `parts`: what each is for; `scaling`: which depend on the batch; `beginning`: how the
-program came to where the trace begins.
+`operations` has the requests, `parts` says what each is for, `scaling` which of them depend on the batch, `beginning`
+how the program came to where the trace begins.
 """

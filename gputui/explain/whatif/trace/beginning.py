@@ -1,9 +1,9 @@
-"""How the program came to where a trace begins, as well as the trace itself can say.
+"""How the program came to where a trace begins, as far as the trace itself tells.
 
-A trace from the middle of a program shows what was there, and not in which order it came: that decides where it lies,
-under other settings or with another batch. But one step is like another. So what stays is allocated, then the program
-takes two steps like a recorded one, in the first of which the optimizer makes its states; after that the trace goes on
-from where that step began.
+A trace from the middle of a program shows which blocks existed, but not in which order they were allocated, and that
+order decides where they lie under other settings or with another batch. Steps are alike, though. So the replay first
+allocates what stays, then takes two steps like a recorded one, in the first of which the optimizer makes its states,
+and goes on in the trace from where the recorded step began.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STEPS = 2
 
 
 class Doer(Protocol):
-    """What does operations: see `replay.Run`."""
+    """The part of `replay.Run` that is needed here."""
 
     blocks: dict[int, Block]
 
@@ -34,11 +34,11 @@ class Doer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """A step, and what is there before it.
+    """A step (`cycle`), and numbers of the allocations before it.
 
-    `given` is what the first step finds: what lasts, and a batch. `found` is all that is there where the trace goes on.
-    `states` are made by the optimizer at the operation `states_at`. `carried` has, for what is there at the end of the
-    cycle, the allocation that it then stands for.
+    `given` exist before the first step: those that last, and a batch. `found` are all that exist where the trace goes
+    on. The optimizer makes `states` at the operation `states_at`. `carried` has pairs of an allocation that is alive at
+    the end of the cycle, and the one before the cycle whose place it takes in the next step.
     """
 
     cycle: Cycle
@@ -49,7 +49,7 @@ class Beginning:
     carried: tuple[tuple[int, int], ...]
 
     def bring_about(self, operations: Operations, doer: Doer) -> int | None:
-        """Do all of it; the blocks are then those before the cycle. Returns where memory ran out, or None."""
+        """Execute it, so that the live blocks are those before the cycle. Returns where memory ran out, or None."""
         cycle = self.cycle
         if not self._make(self.given, doer):
             return cycle.first
@@ -74,7 +74,7 @@ class Beginning:
         return None
 
     def _carry(self, doer: Doer) -> None:
-        """What the step left becomes what it finds; what nothing stands for is freed."""
+        """Renumber blocks that the step left, as the next step knows them; free those that `carried` does not name."""
         keep = {*self.given, *self.found, *self.states}
         left = {number: block for number, block in doer.blocks.items() if number not in keep}
         for new, old in self.carried:
@@ -93,7 +93,7 @@ _NEED_NOTHING = (Kind.MALLOC, Kind.FAILED_MALLOC, Kind.EMPTY_CACHE)
 
 
 def beginning_of(operations: Operations, parts: Parts | None) -> Beginning | None:
-    """The beginning before a trace; None where no step repeats."""
+    """How the program came to where the trace begins; None where no step repeats in it."""
     cycle = cycle_in(operations)
     if cycle is None:
         return None
@@ -125,7 +125,7 @@ def _states(parts: Parts | None, cycle: Cycle, lasting: set[int]) -> tuple[int, 
 
 
 def _paired(sizes: array[int], new: list[int], old: list[int]) -> tuple[tuple[int, int], ...]:
-    """Each of `new` with one of `old` of the same size, in order, as far as there are any."""
+    """Pairs of one of `new` with one of `old` of the same size, in order; allocations without a match are left out."""
     by_size: dict[int, list[int]] = {}
     for number in reversed(old):
         by_size.setdefault(sizes[number], []).append(number)
@@ -133,14 +133,14 @@ def _paired(sizes: array[int], new: list[int], old: list[int]) -> tuple[tuple[in
 
 
 LIKE_THE_MOST = 0.9
-"""A step in which so much of the most is allocated is like the others; what comes before it is not replayed."""
+"""The first step whose peak reaches this share of the trace's peak is taken; operations before it are not replayed."""
 SAME_REQUESTS = 8
-"""The program is at the same point where as much is allocated, after so many requests of the same sizes."""
+"""Two places are the same point of a step if as much is allocated, and this many requests before had equal sizes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """The step is the operations [first, end), then [again, first): at `end` the program is where it is at `again`."""
+    """A step is the operations [first, end), then [again, first): at `end` the step has come as far as at `again`."""
 
     first: int
     end: int
@@ -148,9 +148,9 @@ class Cycle:
 
 
 def cycle_in(operations: Operations) -> Cycle | None:
-    """The first whole step that begins where least is allocated; None where there is none, or it would hide a failure.
+    """The first whole step that begins where least is allocated; None if there is none, or a failed request before it.
 
-    Where a trace has one such place only, a step is what follows that place and then what comes before it.
+    Where a trace has only one such place, the step is put together of what follows the place and what precedes it.
     """
     curve = _allocated(operations)
     least = min(curve)
@@ -161,7 +161,7 @@ def cycle_in(operations: Operations) -> Cycle | None:
 
 
 def _allocated(operations: Operations) -> list[int]:
-    """What is allocated before each operation, and after the last."""
+    """The requested bytes that are alive before each operation, and after the last."""
     alive = sum(operations.sizes_bytes[: operations.earlier])
     curve = [alive]
     for kind, number in zip(operations.kinds, operations.numbers, strict=True):
@@ -174,7 +174,7 @@ def _allocated(operations: Operations) -> list[int]:
 
 
 def _between(valleys: Sequence[int], curve: Sequence[int]) -> Cycle | None:
-    """From one valley to the next with about the most between them."""
+    """The first step from one valley (a place where least is allocated) to the next that is `LIKE_THE_MOST`."""
     least = curve[valleys[0]]
     enough = least + LIKE_THE_MOST * (max(curve[valleys[0] : valleys[-1] + 1]) - least)
     for first, end in pairwise(valleys):
@@ -184,7 +184,7 @@ def _between(valleys: Sequence[int], curve: Sequence[int]) -> Cycle | None:
 
 
 def _around(valley: int, operations: Operations, curve: Sequence[int]) -> Cycle | None:
-    """From the valley to where the program is as somewhere before it, and from there to the valley."""
+    """The step around the only valley: from it to the last place like an earlier one, then from that to the valley."""
     points: dict[tuple[int, ...], int] = {}
     requests: list[int] = []
     cycle = None

@@ -1,7 +1,7 @@
-"""What a program asked the allocator for, out of a trace: the same under any settings.
+"""What a program asked of the allocator, read from a trace: the same under any settings.
 
-The allocator's own decisions in a trace (segments that came and went) are dropped. What is kept are requests, frees,
-frees that waited for another stream, and the program's own calls of `empty_cache()`.
+Requests, frees, frees that waited for another stream, and the program's own calls of `empty_cache()` are kept. The
+allocator's own decisions, segments that it took and gave back, are dropped.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gputui.model.attached.trace import (
 )
 
 FOREVER = 1 << 62
-"""The place of the free of an allocation that is never freed."""
+"""Stands for the place of a free, for an allocation that is never freed."""
 
 
 class Kind(IntEnum):
@@ -41,10 +41,11 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Operations:
-    """The operations in order, as columns; `numbers` says which allocation one is about, -1 for none.
+    """The operations in order, as columns; `numbers` has the allocation of each operation, -1 for `EMPTY_CACHE`.
 
-    Allocations are numbered in order; `sizes_bytes`, `streams`, `pools` and `addresses` are by that number, and the
-    first `earlier` of them existed before the trace. `events` is the index of each operation in the trace.
+    `sizes_bytes` (as requested), `streams`, `pools` and `addresses` are by the number of the allocation; the first
+    `earlier` existed before the trace, ordered by address. `events` has each operation's index in the trace; a "place"
+    is an index of an operation.
     """
 
     kinds: bytes
@@ -56,20 +57,17 @@ class Operations:
     earlier: int
     pools: dict[int, PoolId] = field(default_factory=dict)
     doubtful_releases: int = 0
-    """Releases before a new segment of which the trace does not say whether the program called `empty_cache()`."""
+    """How many releases before a new segment may be the allocator's own, and not calls of `empty_cache()`."""
 
     @property
     def failure_at_end(self) -> int:
-        """The place of a request that failed and after which nothing was allocated, -1 if there is none.
-
-        Most often it has ended the program, or the part of it that is in the trace.
-        """
+        """The place of a failed request after which nothing was allocated, as where it ended the program, or -1."""
         place = self.kinds.rfind(Kind.FAILED_MALLOC)
         return place if place > self.kinds.rfind(Kind.MALLOC) else -1
 
 
 def operations_of(trace: Trace, segments: Sequence[Segment], device: Device = Device()) -> Operations:  # noqa: B008
-    """The operations of a trace; `segments` is the device's map at its end, `device` where it was recorded."""
+    """The operations of a trace; `segments` is the map of its device at the end, `device` the memory of that device."""
     return _Reader(trace, segments, device).read()
 
 
@@ -122,7 +120,7 @@ class _Reader:
         return len(self._sizes) - 1
 
     def _add_earlier(self) -> None:
-        """Number what was alive before the trace: freed in it without being allocated, or alive at its end."""
+        """Number the allocations from before the trace: freed or alive at its end, without being allocated in it."""
         trace = self._trace
         found: dict[int, tuple[int, int]] = {}
         seen: set[int] = set()
@@ -173,7 +171,7 @@ class _Reader:
         self._add(Kind.COMPLETE if is_waiting else Kind.FREE, number, index)
 
     def _empty_cache_calls(self) -> set[int]:
-        """The indices of the first event of each release that the program asked for."""
+        """The index of the first event of each release by a call of `empty_cache()`."""
         if self._trace.empty_cache_calls is not None:
             return self._counted_calls(self._trace.empty_cache_calls)
         trace, calls, levels = self._trace, set(), levels_of(self._trace)
@@ -195,7 +193,7 @@ class _Reader:
         return calls
 
     def _counted_calls(self, counts: tuple[int, ...]) -> set[int]:
-        """The indices of the requests before which the program called `empty_cache()`."""
+        """The events before which the program called `empty_cache()`; `counts`: requests and frees before each call."""
         left = iter(sorted(counts))
         count, calls, done = next(left, None), set(), 0
         for index, action in enumerate(self._trace.actions):
@@ -209,7 +207,7 @@ class _Reader:
         return calls
 
     def _is_called(self, following: int, reserved: int, peak: int) -> bool:
-        """Whether a release was `empty_cache()`, and not the allocator's own before the event `following`."""
+        """Whether a release was `empty_cache()`, and not the allocator's own to make room for the event `following`."""
         trace = self._trace
         if following >= len(trace) or trace.actions[following] not in (*GROWS, OUT_OF_MEMORY):
             return True
@@ -222,14 +220,14 @@ class _Reader:
         return True
 
     def _with_completions(self, first: int) -> int:
-        """The first of the completed frees right before a release: it waited for their streams."""
+        """The first of the completed frees right before a release: the release waited for their streams."""
         actions = self._trace.actions
         while first > 0 and actions[first - 1] == FREE_COMPLETED and actions[first - 2] != FREE_REQUESTED:
             first -= 1
         return first
 
     def _private_pools(self) -> dict[int, PoolId]:
-        """The pool of each allocation that lies in a private one, as far as the map at the end knows."""
+        """The pool of each allocation in a private pool, as far as the map at the end shows its segment."""
         private = sorted(
             (s.address, s.address + s.size_bytes, s.pool_id) for s in self._segments if s.pool_id != DEFAULT_POOL
         )
@@ -245,7 +243,7 @@ class _Reader:
 
 
 def lifetimes(operations: Operations) -> tuple[array[int], array[int]]:
-    """When each allocation is made and freed, as places in the operations; -1 before them, FOREVER never."""
+    """The places at which each allocation is made (-1: before the trace) and freed (FOREVER: never)."""
     count = len(operations.sizes_bytes)
     births, deaths = array("q", [-1]) * count, array("q", [FOREVER]) * count
     for place, (kind, number) in enumerate(zip(operations.kinds, operations.numbers, strict=True)):
@@ -257,7 +255,7 @@ def lifetimes(operations: Operations) -> tuple[array[int], array[int]]:
 
 
 def device_of(trace: Trace, segments: Iterable[Segment], total_bytes: int | None = None) -> Device:
-    """The device as an out-of-memory error in the trace shows it: what PyTorch had, and what the driver had free."""
+    """The device's memory: what PyTorch had and what was free at the last out-of-memory error, None without one."""
     reserved = sum(segment.size_bytes for segment in segments)
     for index in range(len(trace) - 1, -1, -1):
         if trace.actions[index] == OUT_OF_MEMORY:

@@ -1,4 +1,4 @@
-"""What each request of a step is for, and when: which the changes of a program go by."""
+"""What each request of a step is for, and in which phase: `changes` decides by this which operations to edit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gputui.model.attached.tensors import WEIGHTS, Category
 from gputui.model.attached.trace import Rehearsal
 
 AUTOCAST_BYTES = 1 << 20
-"""A copy of a smaller parameter can be anything."""
+"""A half-sized allocation is taken for autocast's copy only for parameters of at least this size."""
 _LAYER = re.compile(r"^(?:.*?\.)?\d+(?=\.|$)")
 """The path of a layer of a list: `model.layers.12` of `model.layers.12.mlp.up_proj`."""
 
@@ -36,11 +36,11 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """`purposes`, `births`, `deaths` (places of operations) and `blocks` are by the number of the allocation.
+    """The columns are by the number of the allocation; `births` and `deaths` are places of operations.
 
-    `blocks` numbers the layers that could be checkpointed, each call of one for itself, -1 for none. `element_bytes`
-    is how large the elements of an allocation are, 0 where they are no floating point, or that is not known. `states`
-    are the optimizer's, in the order in which it makes them, as far as their names say that.
+    `blocks` numbers the calls of layers that could be checkpointed, -1 for none. `element_bytes` is the size of an
+    element, 0 where it is not floating point or not known. `states` are the allocations of optimizer states in the
+    order in which the optimizer makes them, as far as their names tell.
     """
 
     purposes: tuple[Purpose, ...]
@@ -56,7 +56,7 @@ class Parts:
         return (number for number, purpose in enumerate(self.purposes) if purpose in purposes)
 
     def after(self, operations: Operations, moved: Sequence[int], origins: Sequence[int]) -> Parts:
-        """The parts of operations that were edited: where each place is now, and what each allocation was."""
+        """The parts of edited operations, without `states`; `moved` and `origins` are those of `changes.Edit`."""
         births, deaths = lifetimes(operations)
         return Parts(
             tuple(self.purposes[origin] for origin in origins),
@@ -68,7 +68,7 @@ class Parts:
         )
 
     def span_at(self, place: int) -> int:
-        """The number of the span with an operation, -1 before the first."""
+        """The index in `spans` of the span that an operation is in, -1 before the first."""
         return bisect_right(self.spans, place, key=lambda span: span.first) - 1
 
 
@@ -78,7 +78,7 @@ _PURPOSES = {category.value: purpose for category, purpose in KIND_OF.items()}
 
 
 def parts_ahead(rehearsal: Rehearsal, operations: Operations) -> Parts | None:
-    """The parts of a step on tensors without data; None where it has no phases."""
+    """The parts of a step on tensors without data; None where it has no forward phase."""
     marks = [*rehearsal.marks, (len(operations.kinds), "")]
     spans = tuple(Span(_PHASES.get(name, Phase.UNKNOWN), first, end) for (first, name), (end, _) in pairwise(marks))
     if not any(span.phase is Phase.FORWARD for span in spans):
@@ -97,7 +97,7 @@ def parts_ahead(rehearsal: Rehearsal, operations: Operations) -> Parts | None:
 
 
 def _refined(parts: Parts, number: int) -> Purpose:
-    """What comes and goes in one phase is temporary."""
+    """The purpose, with activations that live within one phase, or are not made in forward, as temporaries."""
     purpose = parts.purposes[number]
     if purpose is not Purpose.ACTIVATION:
         return purpose
@@ -107,7 +107,7 @@ def _refined(parts: Parts, number: int) -> Purpose:
 
 
 def parts_of_step(step: Step, operations: Operations) -> Parts | None:
-    """The parts of a recorded trace; None where its phases are not known."""
+    """The parts of a recorded trace; None where it has no forward phase."""
     if not any(run.phase is Phase.FORWARD for run in step.phases):
         return None
     births, deaths = lifetimes(operations)
@@ -144,12 +144,12 @@ _KINDS = tuple(Purpose)
 
 
 def _is_freed_at_once(operations: Operations, death: int) -> bool:
-    """Not so where another stream still used it: such a free cannot be moved."""
+    """Whether a free did not wait for another stream; a free that did cannot be moved. True without a free."""
     return death == FOREVER or operations.kinds[death] == Kind.FREE
 
 
 def _spans(step: Step, operations: Operations) -> tuple[Span, ...]:
-    """The phases, in places of operations."""
+    """The phases, whose bounds are events, as places of operations."""
     return tuple(
         Span(run.phase, bisect_left(operations.events, run.first), bisect_left(operations.events, run.end))
         for run in step.phases
@@ -157,7 +157,7 @@ def _spans(step: Step, operations: Operations) -> tuple[Span, ...]:
 
 
 def _states(step: Step, operations: Operations, blocks_of: Sequence[int]) -> tuple[int, ...]:
-    """An optimizer goes through the parameters, which were made in the order of their addresses."""
+    """Optimizer states in the order of their parameters' addresses: the optimizer goes through parameters as made."""
     owners = [step.naming.owners.get(block) for block in blocks_of]
     parameters = {
         str(owner.name): operations.addresses[number]
@@ -176,7 +176,7 @@ _ELEMENT_BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 
 
 def _element_bytes(step: Step, operations: Operations, blocks_of: Sequence[int]) -> bytes:
-    """As the look says; what it does not know is as the parameters are, unless autocast made smaller copies of them."""
+    """The element size as the look says; for others that of the parameters, unless autocast seems to halve copies."""
     owners = [step.naming.owners.get(block) for block in blocks_of]
     is_own = [owner is not None and owner.category in WEIGHTS for owner in owners]
     own = {number: owner.dtype for number, owner in enumerate(owners) if owner is not None and is_own[number]}
@@ -190,7 +190,7 @@ def _element_bytes(step: Step, operations: Operations, blocks_of: Sequence[int])
 
 
 def _layers(operations: Operations, purposes: Sequence[Purpose], stacks: Sequence[tuple[CallSite, ...]]) -> array[int]:
-    """The calls of layers by one line: the line whose calls, each for itself, would save most if checkpointed."""
+    """The layer call of each activation: of the line whose calls, each checkpointed by itself, would save most."""
     saved = [number for number, purpose in enumerate(purposes) if purpose is Purpose.ACTIVATION and stacks[number]]
     lines = {frame for number in saved for frame in stacks[number][1:]}
     best, most = array("q", [-1]) * len(purposes), 0
@@ -207,7 +207,7 @@ def _layers(operations: Operations, purposes: Sequence[Purpose], stacks: Sequenc
 
 
 def _calls_by(line: CallSite, saved: Sequence[int], stacks: Sequence[tuple[CallSite, ...]], count: int) -> array[int]:
-    """Numbers the calls that a line made: a new one begins where the called function does, or begins again."""
+    """Number the calls that a line made: a new call begins with another function, or where its lines go backward."""
     blocks = array("q", [-1]) * count
     call, last = -1, None
     for number in saved:

@@ -1,12 +1,12 @@
 """Which requests depend on the batch, told from a trace alone.
 
-Parameters, gradients, optimizer states and workspaces keep their sizes. Their sizes are those of what stays: what is
-there before the trace and after it, or is never freed, and is not what each step makes again. An activation can have
-such a size by chance: then how long it lives decides. A gradient outlives the activations that are there when it is
-made, and where an optimizer works there are hardly any; an activation dies before those made earlier. The result of an
-operation lives until another has made something of it: a size of which that is true for none, and which was freed at
-once somewhere, is that of the workspace of an operation, such as a convolution's for one sample. Copies of weights in
-half precision keep their sizes, too: a gradient of the same size shows that there are some.
+Parameters, gradients, optimizer states and workspaces keep their sizes: these "fixed" sizes are the sizes of
+allocations that are never freed in the trace and that steps do not make again. An activation can have a fixed size by
+chance; then its lifetime decides. A gradient outlives the activations that are alive when it is made, and in the
+optimizer there are hardly any; an activation is freed before activations that were made earlier. A result of an
+operation lives until another operation has made something of it. So a size is taken for a workspace, such as a
+convolution's for one sample, if no allocation of the size lives while something varying is made and one of them is
+freed at once. Copies of weights in half precision keep their sizes, too: a gradient of the same size shows them.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from gputui.model.attached.analysis import Owner
 from gputui.model.attached.tensors import Category
 
 SMALLEST_SCALED_BYTES = 4096
-"""Requests below this do not matter: losses, counters, norms."""
+"""Smaller requests (losses, counters, norms) are not scaled: they do not matter."""
 WORKSPACES_BYTES = (8_519_680, 33_554_432, 1 << 20)
 """cuBLAS's workspaces (before and on compute capability 9.0) and cuBLASLt's, which PyTorch's allocator holds."""
 FEW = 0.05
-"""A share of the activations alive at the peak: so many may outlive a gradient, such as outputs that are kept."""
+"""The share of the most activations alive at a time that may outlive an activation, such as outputs that are kept."""
 FEWEST_INPUTS = 16
-"""A weight is as many times as large as its bias, at least."""
+"""A weight is at least this many times as large as its bias."""
 SAME_BEFORE = 8
-"""Two requests are the same one of two steps where so many before them are of the same sizes."""
+"""Requests of two steps correspond if they and this many requests before each have the same sizes."""
 
 
 OF_A_STEP = {Category.ACTIVATION, Category.KV_CACHE}
@@ -39,8 +39,8 @@ OF_A_STEP = {Category.ACTIVATION, Category.KV_CACHE}
 def varying(operations: Operations, owners: Mapping[int, Owner] = MappingProxyType({})) -> bytes:
     """For each allocation 1 if its size is in proportion to the batch, else 0.
 
-    `owners` are those of the blocks at the end, by address. They tell the activations of an unfinished step from what
-    stays where no step before had such sizes.
+    `owners` are those of the blocks at the end, by address: they tell activations of an unfinished step from
+    allocations that stay, where no step before had such sizes.
     """
     passing = _passing(operations, owners)
     births, deaths = lifetimes(operations)
@@ -56,9 +56,9 @@ def varying(operations: Operations, owners: Mapping[int, Owner] = MappingProxyTy
 
 
 def _passing(operations: Operations, owners: Mapping[int, Owner]) -> set[int]:
-    """What is alive at the end and belongs to an unfinished step, according to its owner.
+    """The trace's allocations that are alive at its end and belong to an unfinished step, according to their owner.
 
-    Where a request has failed, this includes what has none: gradients on their way through the backward pass.
+    Where a request has failed, unattributed ones are included: gradients within the backward pass.
     """
     of_a_step = OF_A_STEP | ({Category.UNATTRIBUTED} if operations.failure_at_end >= 0 else set())
     at_end = dict(zip(operations.addresses, count()))  # the newest at an address
@@ -68,9 +68,9 @@ def _passing(operations: Operations, owners: Mapping[int, Owner]) -> set[int]:
 
 
 def _places(births: array[int], deaths: array[int], kept: Sequence[int]) -> tuple[array[int], array[int], int]:
-    """When each of `kept` is made and freed, counted in their own events alone, and how many such events there are.
+    """The places at which each of `kept` is made and freed, counting only operations on `kept`, and how many there are.
 
-    PyTorch 2.15 takes a workspace of cuBLAS for each multiplication: as many as the batch has samples.
+    So cuBLAS's workspaces do not count, of which PyTorch 2.15 takes one for each multiplication.
     """
     places = sorted(
         {births[n] for n in kept if births[n] >= 0} | {deaths[n] for n in kept if deaths[n] != FOREVER}
@@ -80,7 +80,7 @@ def _places(births: array[int], deaths: array[int], kept: Sequence[int]) -> tupl
 
 
 def _flags(births: array[int], deaths: array[int], end: int, sizes: array[int], passing: Sequence[bool]) -> bytearray:
-    """The same of these allocations alone, over `end` places."""
+    """The flags of `varying` for these allocations alone, whose births and deaths are places below `end`."""
     renewed = _renewed(births, deaths, sizes, end)
     known = zip(deaths, renewed, passing, strict=True)
     stays = [death == FOREVER and not is_new and not is_passing for death, is_new, is_passing in known]
@@ -101,13 +101,13 @@ def _flags(births: array[int], deaths: array[int], end: int, sizes: array[int], 
 
 
 def _renewed(births: array[int], deaths: array[int], sizes: array[int], end: int) -> bytes:
-    """For each allocation 1 if it is alive at the end, and others of its size lived as long and were freed, else 0.
+    """For each allocation 1 if it is alive at the end, and one of its size that was freed lived at least as long.
 
-    So are a batch, or activations where the trace ends between forward and backward.
+    Such are a batch, or activations where the trace ends between forward and backward.
     """
     longest: dict[int, int] = {}
     for birth, death, size in zip(births, deaths, sizes, strict=True):
-        if death != FOREVER:  # how long one from before the trace lived is not known
+        if death != FOREVER:  # an allocation from before the trace may have lived for the whole of it
             longest[size] = max(longest.get(size, 0), death - birth if birth >= 0 else end)
     return bytes(
         death == FOREVER and birth >= 0 and longest.get(size, 0) >= end - birth
@@ -118,7 +118,7 @@ def _renewed(births: array[int], deaths: array[int], sizes: array[int], end: int
 def _as_a_step_earlier(
     varies: bytearray, renewed: bytes, deaths: array[int], sizes: array[int], fixed: set[int]
 ) -> None:
-    """What each step makes again, and is not freed yet: of a size that can be either, it is as in the step before."""
+    """Copy the flag of the corresponding request of the step before to renewed allocations of a fixed size."""
     freed: dict[tuple[int, ...], int] = {}
     for number, size in enumerate(sizes):
         if size in fixed and size >= SMALLEST_SCALED_BYTES:
@@ -132,11 +132,11 @@ def _as_a_step_earlier(
 def _workspaces(
     births: array[int], deaths: array[int], varies: bytearray, sizes: array[int], fixed: set[int]
 ) -> set[int]:
-    """Allocations during whose life nothing varying is made, as is true for all of their size; one is freed at once.
+    """Allocations that are quiet: nothing varying is made while they live, as holds for all of their size.
 
-    In a backward pass the gradients of a weight and a bias are made while a convolution's workspace is there. Where
-    they are made right after it, and it is freed right after the last of them, only it itself must be quiet, and those
-    of its size that are freed at once: an activation can have that size by chance.
+    At least one of the size must be freed at once. In a backward pass a convolution's workspace may lie around the
+    gradients of weight and bias, from right before the first to right after the last. Others of its size may be
+    activations by chance: only the workspace must be quiet, and those of its size that are freed at once.
     """
     made = sorted(birth for birth, flag in zip(births, varies, strict=True) if flag)
     lives = [death - birth if birth >= 0 else FOREVER for birth, death in zip(births, deaths, strict=True)]
@@ -159,11 +159,11 @@ def _workspaces(
 
 
 def _casts(births: array[int], deaths: array[int], sizes: array[int], fixed: set[int]) -> set[int]:
-    """Copies of weights in half precision, and gradients in it, as `torch.autocast` makes them.
+    """Copies of weights and gradients in half precision, as `torch.autocast` makes them.
 
-    Such a gradient is freed right after the one in single precision was made of it, of twice its size. There is one
-    for each weight, and so for each copy; where an activation has that size by chance, a copy is one that was made
-    right after that of its bias.
+    Such a gradient is freed right after the gradient in single precision, of twice the size, was made from it. There
+    is one gradient for each copy; where more allocations have the size, some are activations by chance, and only those
+    that follow right after the copy of their bias count as copies.
     """
     born = dict(zip(births, sizes, strict=True))
     gradients: dict[int, list[int]] = {}
@@ -202,7 +202,7 @@ def _most_alive(births: array[int], deaths: array[int], varies: bytearray) -> in
 def _look_like_activations(
     births: array[int], deaths: array[int], varies: bytearray, sizes: array[int], few: float
 ) -> list[int]:
-    """Allocations of a fixed size that die before more than `few` of the varying ones that were there first."""
+    """Allocations of a fixed size that are freed before more than `few` of the varying ones alive at their birth."""
     found: list[int] = []
     alive: list[int] = []  # when the varying allocations that are alive now are freed, in order
     for number in sorted(range(len(births)), key=births.__getitem__):
