@@ -128,7 +128,7 @@ def test_a_viewer_can_ask_for_stops_of_up_to_100_ms(fields: dict[str, object], p
         ("changed", "aa", False, STOPS_OF_AUTOMATIC),
         ("changed", "ab", False, STOPS_WHILE_MEMORY_CHANGES),
         ("changed", "ab", True, STOPS_OF_AUTOMATIC),
-        ("now", "ab", False, STOPS_ON_REQUEST),
+        ("now", "ab", False, 10),
     ],
 )
 def test_a_look_makes_so_many_stops_where_one_is_too_short(when: str, stamps: str, stops: int, *, reads_on: bool):
@@ -142,6 +142,16 @@ def test_a_look_makes_so_many_stops_where_one_is_too_short(when: str, stamps: st
     assert taking.goes_on_after(unfinished)
     taking.stops += 1
     assert not taking.goes_on_after(unfinished)
+
+
+def test_shorter_stops_of_a_look_on_request_are_more():
+    at_most = {}
+    for pause_ms in (5, 25, 50, 100):
+        taking = LookUnderWay(read_request({"type": "look", "when": "now", "pause_ms": pause_ms})[1])
+        while taking.goes_on_after({"inventory": {"is_complete": False}}):
+            taking.add({"pause_ms": 1.0, "probe_cpu_ms": 1.0})
+        at_most[pause_ms] = taking.stops
+    assert at_most == {5: STOPS_ON_REQUEST, 25: STOPS_ON_REQUEST, 50: STOPS_ON_REQUEST, 100: 10}
 
 
 def automatic(pause_ms: float = 25.0, **kinds: bool) -> LookUnderWay:
@@ -202,7 +212,7 @@ IN_PARTS = """
 """
 
 
-@pytest.mark.parametrize(("parts", "stops"), [(1, 1), (4, 4), (1000, STOPS_ON_REQUEST)])
+@pytest.mark.parametrize(("parts", "stops"), [(1, 1), (4, 4), (1000, 10)])
 def test_a_look_on_request_goes_on_until_all_is_read(torch_python: Python, parts: int, stops: int) -> None:
     child = torch_python.fork(TRAINING + IN_PARTS.replace("{parts}", str(parts)), **DRIVEN)
     device = child.expect("ready")
