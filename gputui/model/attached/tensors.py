@@ -14,16 +14,16 @@ from gputui.protocol import categories
 class Category(str, Enum):
     """What a storage is for, in the words of the attach document."""
 
-    PARAMETER = "parameter"
-    GRADIENT = "gradient"
-    OPTIMIZER_STATE = "optimizer_state"
-    BUFFER = "buffer"
-    ACTIVATION = "activation"
+    PARAMETER = categories.PARAMETER
+    GRADIENT = categories.GRADIENT
+    OPTIMIZER_STATE = categories.OPTIMIZER_STATE
+    BUFFER = categories.BUFFER
+    ACTIVATION = categories.ACTIVATION
     """Saved for backward, or a result of the forward pass that is still alive."""
-    KV_CACHE = "kv_cache"
+    KV_CACHE = categories.KV_CACHE
     """Keys and values of earlier tokens that generation reuses."""
-    WORKSPACE = "workspace"
-    OTHER = "other"
+    WORKSPACE = categories.WORKSPACE
+    OTHER = categories.OTHER
     UNATTRIBUTED = "unattributed"
     NEWER = "newer"
     """Allocated after the tensors were looked at; the attach document counts it as unattributed."""

@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from gputui.probe.objects.torch_types import Torch
-from gputui.protocol.categories import WEIGHTS
+from gputui.protocol.categories import ACTIVATION, WEIGHTS, WORKSPACE
 
-WORKSPACE = "workspace"
 KIB = 1024
 DEFAULT_CUBLAS = 2 * 4096 * KIB + 8 * 16 * KIB
 LARGE_CUBLAS, NEWER_MAJOR = 8 * 4096 * KIB, 10
@@ -42,7 +41,7 @@ def autocast_copies(torch: Torch, storages: Iterable[dict[str, Any]]) -> list[di
             size_bytes = storage["size_bytes"] // 4 * dtype.itemsize
             owner = f"{str(dtype).split('.')[-1]} copy of a parameter of shape {storage['shape']} (autocast)"
             copies.setdefault((storage["device"], size_bytes), owner)
-    return [_known(device, size_bytes, "activation", owner) for (device, size_bytes), owner in copies.items()]
+    return [_known(device, size_bytes, ACTIVATION, owner) for (device, size_bytes), owner in copies.items()]
 
 
 def _is_inside_autocast(torch: Torch) -> bool:

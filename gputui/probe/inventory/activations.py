@@ -17,6 +17,7 @@ from typing import Any
 
 from gputui.probe.guards.probe_thread import let_others_run
 from gputui.probe.tensors.autograd import Inputs
+from gputui.protocol.categories import ACTIVATION
 from gputui.protocol.owners import Owner
 
 WEIGHT_STEPS = 4
@@ -36,7 +37,7 @@ def assign_modules(storages: Mapping[int, dict[str, Any]], graph: Mapping[str, A
     layers = _Layers(graph, inputs)
     for address, node in graph["nodes"].items():
         storage = storages.get(address)
-        if storage is not None and storage["category"] == "activation":
+        if storage is not None and storage["category"] == ACTIVATION:
             storage["module"] = layers.module_of(node)
 
 
@@ -160,7 +161,7 @@ def assign_keepers(
     in_variables = graph["in_variables"]
     for address, node in graph["nodes"].items():
         storage = storages.get(address)
-        if storage is not None and storage["category"] == "activation" and address not in in_variables:
+        if storage is not None and storage["category"] == ACTIVATION and address not in in_variables:
             storage["kept_by"] = keepers.get(node, ())
     abandoned = {graph["roots"].get(root) for root in graph["abandoned"]}
     return {owner: count for owner, count in operations.items() if owner not in abandoned}

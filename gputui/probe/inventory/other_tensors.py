@@ -14,12 +14,11 @@ from gputui.probe.pace.turns import Turns
 from gputui.probe.search.variables import NamedValue
 from gputui.probe.tensors.cache_names import of_caches
 from gputui.probe.tensors.gradients import GradientReader
-from gputui.probe.tensors.model_states import KV_CACHE, OPTIMIZER_STATE, PARAMETER, ModelStates
+from gputui.probe.tensors.model_states import ModelStates
 from gputui.probe.tensors.storages import Ledger
-from gputui.protocol.categories import STAYING
+from gputui.protocol.categories import ACTIVATION, KV_CACHE, OPTIMIZER_STATE, OTHER, PARAMETER, STAYING
 from gputui.protocol.owners import RESULT, UNNAMED
 
-ACTIVATION, OTHER = "activation", "other"
 STATE_OF_PARAMETER = "state[Parameter]"
 """Part of the names of what optimizers of other libraries, such as fastai's, keep for each parameter."""
 RECOGNISED_PER_STEP = 8

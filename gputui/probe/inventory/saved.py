@@ -15,9 +15,9 @@ from gputui.probe.tensors.autograd import INPUTS, Graph, Saved
 from gputui.probe.tensors.gradients import GradientReader
 from gputui.probe.tensors.model_states import ModelStates
 from gputui.probe.tensors.storages import Ledger
+from gputui.protocol.categories import ACTIVATION
 from gputui.protocol.owners import ARGUMENT, COPY, WORDS, Owner
 
-ACTIVATION, PARAMETER = "activation", "parameter"
 SHARES = {"variables": 0.4, "containers": 0.6, "kept": 0.5, "objects": 0.5}
 """Which share of the time that is left the graphs of tensors may take, by where the tensors were found."""
 GOING_ON_SHARE = 0.8

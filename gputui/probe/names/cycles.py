@@ -24,6 +24,7 @@ from gputui.probe.search.variables import NamedValue
 from gputui.probe.tensors.entries import HOST, new_entry
 from gputui.probe.tensors.gradients import AtRest, GradientReader
 from gputui.probe.tensors.wrapped_tensors import UNREADABLE
+from gputui.protocol.categories import OTHER
 from gputui.protocol.owners import KIND, UNNAMED, Owner, field
 
 PASSED_AT_MOST = 4000
@@ -242,10 +243,10 @@ class Nameless:
         for number, storage in enumerate(storages) if cycles else ():
             cycle = cycles.get(storage["address"])
             if cycle is not None and self._is_alone(storage):
-                storages[number] = {**storage, "category": "other", "owner": cycle.owner, "keeper": cycle.keeper}
+                storages[number] = {**storage, "category": OTHER, "owner": cycle.owner, "keeper": cycle.keeper}
         for address in cycles.keys() & self.blocks.keys():
             block, cycle = self.blocks.pop(address), cycles[address]
-            fields = block.device, address, block.requested_bytes, "other", cycle.owner, cycle.keeper
+            fields = block.device, address, block.requested_bytes, OTHER, cycle.owner, cycle.keeper
             storages.append(new_entry(*fields, "", [], "", [], is_pinned=False))
 
     def _is_alone(self, storage: dict[str, Any]) -> bool:

@@ -9,7 +9,6 @@ from operator import itemgetter, not_
 from typing import Any
 
 from gputui.probe.allocator.blockmap import live_blocks
-from gputui.probe.allocator.known_sizes import WORKSPACE
 from gputui.probe.names.climb import Climb
 from gputui.probe.names.container_tensors import ContainerTensors, LinkedTensors
 from gputui.probe.names.cycles import Block, Nameless
@@ -26,7 +25,7 @@ from gputui.probe.tensors.entries import HOST
 from gputui.probe.tensors.model_states import OwnedMemory
 from gputui.probe.tensors.reducer_buckets import ReducerBuckets
 from gputui.probe.tensors.views import by_address
-from gputui.protocol.categories import OWNED, STAYING
+from gputui.protocol.categories import ACTIVATION, OTHER, OWNED, STAYING, WORKSPACE
 from gputui.protocol.owners import HOLDER, KIND, PLACE, UNNAMED, Owner, Where, field
 
 NAMED_WELL = 0.99
@@ -145,7 +144,7 @@ class Memory:
             return self.entries
         if not has_passed_parts:
             return {}
-        return {address: storage for address, storage in self.entries.items() if storage["category"] == "activation"}
+        return {address: storage for address, storage in self.entries.items() if storage["category"] == ACTIVATION}
 
     def _remember(self, collections: list[Collection], inventory: dict[str, Any]) -> None:
         """Remember the containers that keep much of the memory, so that it keeps its names when time is short."""
@@ -231,12 +230,12 @@ def _is_staying(storage: dict[str, Any]) -> bool:
 
 def _may_stay(storage: dict[str, Any]) -> bool:
     """Whether a storage keeps its name if this look has not seen it: a variable may hold another tensor by now."""
-    return storage["category"] != "other" or "[" in storage["owner"][0] or bool(storage["keeper"])
+    return storage["category"] != OTHER or "[" in storage["owner"][0] or bool(storage["keeper"])
 
 
 def _is_loose(storage: dict[str, Any]) -> bool:
     """Whether a tensor is known, but nothing that leads to it."""
-    return storage["category"] == "other" and field(storage["owner"], KIND) == UNNAMED
+    return storage["category"] == OTHER and field(storage["owner"], KIND) == UNNAMED
 
 
 def _container_of(storage: dict[str, Any]) -> tuple[str, Where]:

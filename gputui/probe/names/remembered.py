@@ -20,7 +20,7 @@ from gputui.probe.objects import plain
 from gputui.probe.objects.attributes import AttributeReader, module_dict
 from gputui.probe.objects.functions import closure_of
 from gputui.probe.objects.handles import Handle, handle_of, objects_of
-from gputui.probe.objects.kinds import SEQUENCES
+from gputui.probe.objects.kinds import SEQUENCES, base_of
 from gputui.probe.objects.opaque import LRU_CACHE
 from gputui.probe.objects.torch_types import AnyObject
 from gputui.probe.search.container_lines import Container
@@ -192,8 +192,7 @@ def _step(above: AnyObject, holder: AnyObject, held: AnyObject, attributes: Attr
             return plain.name_of(key) or ""
         return f".{plain.name_of(key) or ''}" if text is None else f"[{text(key)}]"
     if issubclass(cls, SEQUENCES):
-        base = next(base for base in SEQUENCES if issubclass(cls, base))
-        place = next(compress(count(), map(is_, base.__iter__(holder), repeat(held))), 0)
+        place = next(compress(count(), map(is_, base_of(holder).__iter__(holder), repeat(held))), 0)
         is_closure = type(above) is FunctionType and above.__closure__ is holder
         return above.__code__.co_freevars[place] if is_closure else f"[{place}]"
     if plain.is_one_of(cls, (FunctionType, MethodType, CellType)):

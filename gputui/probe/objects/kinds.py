@@ -31,6 +31,12 @@ ATOMS = (
 _second = itemgetter(1)
 
 
+def base_of(sequence: AnyObject) -> AnyObject:
+    """Python's own type of which a sequence is: its methods run no code of a subclass's."""
+    cls = type(sequence)
+    return cls if cls is list or cls is tuple else next(base for base in SEQUENCES if issubclass(cls, base))
+
+
 def is_lasting(cls: type) -> bool:
     """Whether a class stays as long as the process: one made in C, or a variable of an installed module."""
     if not plain.flags_of(cls) & plain.HEAP_TYPE:

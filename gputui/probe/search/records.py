@@ -21,9 +21,9 @@ from gputui.probe.objects.kinds import (
     OBJECT,
     OPAQUE,
     SEQUENCE,
-    SEQUENCES,
     TENSOR,
     TypeClassifier,
+    base_of,
 )
 from gputui.probe.objects.torch_types import AnyObject
 from gputui.probe.pace.meter import Meter
@@ -94,7 +94,7 @@ class RecordReader:
     @staticmethod
     def length(container: AnyObject, kind: int) -> int:
         """How many elements a list or a dictionary has."""
-        return dict.__len__(container) if kind == MAPPING else int(_base(container).__len__(container))
+        return dict.__len__(container) if kind == MAPPING else int(base_of(container).__len__(container))
 
     def at_the_ends(self, container: AnyObject, kind: int, name: str) -> Found:
         """The tensors in the first and in the last `SAMPLE` elements."""
@@ -194,7 +194,7 @@ def _elements(container: AnyObject, kind: int, name: str, start: int, end: int) 
     if kind == MAPPING:
         items = list(islice(dict.items(container), start, end))
         return [value for _, value in items], [f"{name}[{plain.key_text(key)}]" for key, _ in items]
-    base = _base(container)
+    base = base_of(container)
     elements = list(islice(base.__iter__(container), start, end))
     return elements, [f"{name}[{number}]" for number in range(start, start + len(elements))]
 
@@ -209,7 +209,7 @@ def _mappings(records: list[Any]) -> _Fields:
 
 
 def _sequences(records: list[Any]) -> _Fields:
-    rows = list(map(list, map(_base(records[0]).__iter__, records)))
+    rows = list(map(list, map(base_of(records[0]).__iter__, records)))
     sizes = list(map(len, rows))
     keys = list(chain.from_iterable(map(range, sizes)))
     return _Fields(sizes, keys, list(chain.from_iterable(rows)), "[{}]".format)
@@ -239,10 +239,6 @@ _COLUMNS = {
     OPAQUE: _opaque,
     GENERATOR: _generators,
 }
-
-
-def _base(sequence: AnyObject) -> AnyObject:
-    return next(base for base in SEQUENCES if issubclass(type(sequence), base))
 
 
 def _texts(keys: list[Any], text_of: Callable[[Any], str]) -> list[str]:

@@ -21,9 +21,9 @@ from gputui.probe.objects.kinds import (
     OPTIMIZER,
     SAVED,
     SEQUENCE,
-    SEQUENCES,
     TENSOR,
     TypeClassifier,
+    base_of,
 )
 from gputui.probe.objects.torch_types import AnyObject
 from gputui.protocol.owners import Owner, Where, owner_of
@@ -179,7 +179,7 @@ class ContentReader:
         return Contents([("", value.data)] if hasattr(value, "data") else [])
 
     def sequence(self, sequence: AnyObject, start: int) -> Contents:
-        base = _base(sequence)
+        base = base_of(sequence)
         size = base.__len__(sequence)
         if size > SAMPLE and not any(self._classifier.kinds_of(_sample_of_sequence(base, sequence, size))):
             return Contents([])
@@ -269,7 +269,7 @@ def size_of(value: AnyObject, kind: int) -> int:
         return dict.__len__(value)
     if kind == OPAQUE:
         return len(opaque.cache_of(value)) if type(value) is opaque.LRU_CACHE else 0
-    return int(_base(value).__len__(value)) if kind == SEQUENCE else 0
+    return int(base_of(value).__len__(value)) if kind == SEQUENCE else 0
 
 
 def _turn(start: int, at_once: int, end: int) -> tuple[int, int, int]:
@@ -291,10 +291,3 @@ def _part(base: AnyObject, sequence: AnyObject, first: int, last: int) -> list[A
     if base in (list, tuple):
         return list(base.__getitem__(sequence, slice(first, last)))
     return list(islice(base.__iter__(sequence), first, last))
-
-
-def _base(sequence: AnyObject) -> AnyObject:
-    cls = type(sequence)
-    if cls is list or cls is tuple:
-        return cls
-    return next(base for base in SEQUENCES if issubclass(cls, base))

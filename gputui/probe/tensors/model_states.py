@@ -20,11 +20,10 @@ from gputui.probe.search.modules import KnownModule, all_registered, registered
 from gputui.probe.tensors.cache_names import of_caches
 from gputui.probe.tensors.gradients import GradientReader
 from gputui.probe.tensors.storages import Ledger
+from gputui.protocol.categories import BUFFER, GRADIENT, KV_CACHE, PARAMETER
 from gputui.protocol.owners import PART as PART_OF_OWNER
 from gputui.protocol.owners import Owner, field, gradient_of
 
-PARAMETER, GRADIENT, BUFFER, OPTIMIZER_STATE = "parameter", "gradient", "buffer", "optimizer_state"
-KV_CACHE = "kv_cache"
 HALF_BYTES = 2
 LEARNING_SHARE = 0.5
 """The share of the time for models that goes to learning names of parameters; the rest records those with a name."""

@@ -12,8 +12,9 @@ from gputui.probe.objects.torch_types import AnyObject, Tensor, Torch
 from gputui.probe.pace.meter import Meter
 from gputui.probe.search.keepers import OPTIMIZER
 from gputui.probe.search.variables import NamedValue
-from gputui.probe.tensors.model_states import OPTIMIZER_STATE, PARAMETER, ModelStates, Record, parted
+from gputui.probe.tensors.model_states import ModelStates, Record, parted
 from gputui.probe.tensors.storages import Ledger
+from gputui.protocol.categories import OPTIMIZER_STATE, PARAMETER
 from gputui.protocol.owners import PARAM_GROUP, STATE, Owner
 
 STATES_AT_ONCE = 8

@@ -19,6 +19,7 @@ from gputui.probe.objects.attributes import module_dict
 from gputui.probe.objects.torch_types import Module, Torch, tensor_base
 from gputui.probe.search.modules import KnownModule
 from gputui.probe.tensors.wrapped_tensors import UNREADABLE
+from gputui.protocol.categories import OTHER
 
 REDUCER = "reducer"
 """The value of `gputui.model.attached.owners.Keeper`."""
@@ -48,7 +49,7 @@ class ReducerBuckets:
             if reference is not wrapper.reference:
                 sizes = _bucket_sizes(torch, module)
                 self._sizes = {**self._sizes, id(module): (wrapper.reference, sizes)}
-            fields = {"category": "other", "owner": f"the gradient buckets of {wrapper.name}", "keeper": REDUCER}
+            fields = {"category": OTHER, "owner": f"the gradient buckets of {wrapper.name}", "keeper": REDUCER}
             known += [{"device": device, "size_bytes": size, **fields} for device, size in sizes]
         return known
 

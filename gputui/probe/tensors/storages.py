@@ -19,7 +19,7 @@ from gputui.probe.objects.torch_types import AnyObject, Tensor, Torch, tensor_ba
 from gputui.probe.tensors.entries import HOST, new_entry
 from gputui.probe.tensors.views import SmallViews, together
 from gputui.probe.tensors.wrapped_tensors import UNREADABLE, WrapperReader
-from gputui.protocol.categories import OWNED
+from gputui.protocol.categories import KV_CACHE, OWNED
 from gputui.protocol.owners import Owner, Where, placed
 
 DEPTH_OF_WRAPPERS = 3
@@ -29,7 +29,7 @@ WALK_ASKS_PINNED_FROM_BYTES = 1 << 24
 
 TINY_BYTES = 64
 """A host storage of at most so many bytes counts as not pinned: `record_plain` need not ask."""
-OF_MODELS = OWNED | {"kv_cache"}
+OF_MODELS = OWNED | {KV_CACHE}
 """The categories of storages that a module or an optimizer may own."""
 
 _device, _address = itemgetter("device"), itemgetter("address")
