@@ -1,4 +1,4 @@
-"""Days of this machine in a file: snapshots come in, a report about any time of them comes out.
+"""The record of this machine: a file that takes snapshots for weeks, and reports about any part of that time.
 
-`shares` says whose each second of a GPU was, `store` keeps it in SQLite, `report` adds it up.
-"""
+`shares` divides the time of GPUs among users and jobs, `store` keeps it in SQLite at a path of `place`, `report` adds
+it up. `idle` reads since when GPUs have been held and not used."""

@@ -1,4 +1,4 @@
-"""Since when each GPU is held and not used, by the record of a gputui that runs beside this one."""
+"""Since when each GPU has been held and not used, read from the record that another running gputui writes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from gputui.archive.place import file_to_read
 from gputui.errors import GputuiError
 
 _FRESH_S = 60.0
-"""A record whose newest look is older has ended."""
+"""A record whose newest look is older than this has ended."""
 _WATCHED_SHARE = 0.9
-"""Of the time that is told: a GPU may have been used while nobody recorded."""
+"""The least share of the idle time that looks must cover: a GPU may have been used while nobody recorded."""
 
 _SINCE = """
 WITH used AS (SELECT id, uuid, coalesce((SELECT time FROM device_time WHERE device = device.id
@@ -20,7 +20,7 @@ WITH used AS (SELECT id, uuid, coalesce((SELECT time FROM device_time WHERE devi
 SELECT uuid, min(time), sum(span_s), max(time) FROM used CROSS JOIN device_time
 ON time > last AND device = id GROUP BY id
 """
-"""Reads no further back than the oldest of what it tells."""
+"""Sums the rows of each GPU since its last use, and reads no rows older than the earliest of these uses."""
 
 
 class _Since(NamedTuple):
@@ -31,9 +31,9 @@ class _Since(NamedTuple):
 
 
 def idle_since(now: float, path: str = "") -> Mapping[str, float]:
-    """For each GPU that is held and not used, by `Device.key`, since when; nothing where nobody records.
+    """Since when (epoch seconds) each GPU has been held and not used, by `Device.key`; empty where nobody records.
 
-    SQLite is imported where there is a record: each start would pay for it.
+    `path` is "" for the usual record. SQLite is imported only if that exists: otherwise each start would pay for it.
     """
     path = path or file_to_read(os.environ)
     if not os.access(path, os.R_OK):

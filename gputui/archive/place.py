@@ -20,12 +20,12 @@ def own_file(environment: Mapping[str, str]) -> str:
 
 
 def file_to_read(environment: Mapping[str, str]) -> str:
-    """The one that was written last; the user's own where there is none."""
+    """The user's own record or the shared one, whichever was written last; the user's own where neither can be read."""
     return max(own_file(environment), SHARED, key=_written)
 
 
 def _written(path: str) -> float:
-    """When SQLite wrote the file, or the log beside it, last; 0 where it cannot be read."""
+    """When SQLite last wrote the file, or the WAL beside it (epoch seconds); 0 where neither can be read."""
     newest = 0.0
     for file in (path, f"{path}-wal"):
         with suppress(OSError):

@@ -17,7 +17,7 @@ SCHEMA = "gputui.report/1"
 
 
 class DeviceHours(NamedTuple):
-    """A GPU's time, in hours."""
+    """A GPU's time in hours: `watched` is all that was recorded, of which it was active, or held and idle."""
 
     device: str
     name: str
@@ -27,12 +27,12 @@ class DeviceHours(NamedTuple):
 
     @property
     def idle(self) -> float:
-        """Neither active nor held."""
+        """Hours in which the GPU was neither active nor held."""
         return max(0.0, self.watched - self.active - self.idle_held)  # sums of halves and thirds
 
 
 class HolderHours(NamedTuple):
-    """What a user had of all GPUs, for one job or for what is in none."""
+    """GPU-hours of a user's job, "" for what is in no job. `most_held_bytes` is of all GPUs together, at one time."""
 
     user: str
     job: str
@@ -42,7 +42,7 @@ class HolderHours(NamedTuple):
 
 
 class Report(NamedTuple):
-    """Everything about a span of time; `begin` and `end` are those of what was recorded in it, 0 without any."""
+    """Everything about a span of time; `begin` and `end` are the first and the last recorded time in it, 0 without."""
 
     begin: float
     end: float
@@ -93,7 +93,7 @@ WHERE device = ? AND time > ? AND time < ? ORDER BY time
 
 
 def report(database: sqlite3.Connection, begin: float, end: float, user: str = "") -> Report:
-    """What was recorded after `begin` until `end`; of holders only those of `user`, unless that is ""."""
+    """What was recorded after `begin` until `end`; only the holders and processes of `user`, unless that is ""."""
     first, last = database.execute(
         "SELECT min(time), max(time) FROM device_time WHERE time > ? AND time <= ?", (begin, end)
     ).fetchone()
@@ -108,7 +108,7 @@ def report(database: sqlite3.Connection, begin: float, end: float, user: str = "
 
 
 def read_past(begin: float, end: float) -> Past:
-    """What the user's record has between two times. Raises `GputuiError` where there is none."""
+    """What the newest record of this machine has between two times. Raises `GputuiError` where there is no record."""
     with reading(Path(file_to_read(os.environ))) as database:
         return past(database, begin, end)
 
@@ -138,7 +138,7 @@ def _findings(database: sqlite3.Connection, begin: float, end: float) -> list[Pa
 
 
 def _stretches(database: sqlite3.Connection, device: int, begin: float, end: float) -> Iterator[Stretch]:
-    """A row is about the time before it; one that stands for five minutes, about these from its time on."""
+    """A row's time is the end of what it describes; where a row joins five minutes, its time is their beginning."""
     (rolled_until,) = database.execute("SELECT until FROM rolled").fetchone()
     rows = database.execute(_STRETCHES, (device, begin - ROLLED_S, end + ROLLED_S))
     for row in records(_DeviceTime, rows):

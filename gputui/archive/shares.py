@@ -1,4 +1,4 @@
-"""Whose the time of a GPU was: between two looks, each device is active, held and idle, or idle, for somebody."""
+"""Divides the time of GPUs among their holders: between two looks a GPU is active, or held and idle, or idle."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gputui.model.reading import value_of
 
 
 class Holder(NamedTuple):
-    """Who used a device, as a report adds it up; "" where it is not known."""
+    """The user and the job that a report sums over; "" where one of them is not known."""
 
     user: str
     job: str
@@ -30,7 +30,7 @@ class Share(NamedTuple):
 
 
 class Held(NamedTuple):
-    """A process on a device, and whether it was one of those that computed.
+    """A process on a GPU. `is_active`: the GPU was, and this process computed, or NVML does not say which one did.
 
     `allocated_bytes` is the most that PyTorch had allocated there so far, None where no probe tells.
     """
@@ -43,7 +43,7 @@ class Held(NamedTuple):
 
 
 class DeviceTime(NamedTuple):
-    """A device between two looks; what is neither active nor held and idle is idle. The shares add up to both."""
+    """A GPU between two looks; for the rest of `span_s` it was idle. `shares` divide both parts among the holders."""
 
     device: Device
     span_s: float
@@ -63,14 +63,14 @@ Allocated = Mapping[tuple[int, str], int]
 def device_times(
     snapshot: Snapshot, span_s: float, allocated: Allocated = MappingProxyType({})
 ) -> Iterator[DeviceTime]:
-    """Each device that answers; a MIG instance, whose utilisation is its GPU's, is left to its GPU."""
+    """The time of each GPU that answers; MIG instances count as parts of their GPU."""
     for device in snapshot.devices.devices:
         if device.lost is None and device.mig is None:
             yield _device_time(device, snapshot, span_s, allocated)
 
 
 def _device_time(device: Device, snapshot: Snapshot, span_s: float, allocated: Allocated) -> DeviceTime:
-    """Active time is divided among the holders that computed, or among all where NVML does not say who did."""
+    """Active time is divided evenly among the holders that computed, or among all if NVML does not say who did."""
     mine = {device.key} | {
         other.key for other in snapshot.devices.devices if other.mig and other.mig.parent == device.index
     }
@@ -106,7 +106,7 @@ def _device_time(device: Device, snapshot: Snapshot, span_s: float, allocated: A
 
 
 def _processes(devices: set[str], snapshot: Snapshot, allocated: Allocated, *, is_active: bool) -> tuple[Held, ...]:
-    """Those on a GPU, its MIG instances included."""
+    """The processes on a GPU; `devices` are the keys of the GPU and of its MIG instances."""
     on_it = [
         (process, uses)
         for process in snapshot.processes.processes

@@ -33,10 +33,10 @@ KEPT_S = 30 * 86400
 ROLLED_S = 300
 _ROLL_EVERY_S = 3600
 _COMMAND_AT_MOST = 300
-"""Letters of a command that are kept."""
+"""Characters of a command line that are kept."""
 READ_WITHIN_S = 60.0
 _STEPS_UNCHECKED = 100_000
-"""Of SQLite's machine, a few milliseconds."""
+"""Instructions of SQLite's virtual machine between two checks of the time limit: a few milliseconds."""
 
 _STEPS = (
     """
@@ -57,7 +57,7 @@ CREATE TABLE process(device INTEGER, pid INTEGER, started REAL, user TEXT, job T
     WITHOUT ROWID
 """,
 )
-"""Each makes a file of one version more: the first one a new file."""
+"""Each step brings a file to the next version; the first one makes a new file."""
 VERSION = len(_STEPS)
 
 _PROCESS = """
@@ -86,7 +86,7 @@ DELETE FROM process WHERE until < :oldest
 
 
 def file_to_write(*, is_shared: bool) -> Path:
-    """In the user's folder for state, or where all users look for it."""
+    """The path of the record: in the user's folder for state, or with `is_shared` where all users look for it."""
     path = place.SHARED if is_shared else place.own_file(os.environ)
     if not path:
         cause = "There is no folder for the record: HOME is not set."
@@ -98,7 +98,7 @@ def file_to_write(*, is_shared: bool) -> Path:
 
 
 class Archive:
-    """Writes; one process at a time, which a lock beside the file ensures. With `is_shared` every user may read it."""
+    """Writes a record; a lock file lets one process do so at a time. With `is_shared`, all users may read it."""
 
     def __init__(self, path: Path, *, is_shared: bool = False) -> None:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o755 if is_shared else 0o700)
@@ -127,7 +127,7 @@ class Archive:
                 _bring_up_to_date(self._database)
 
     def add(self, time: float, times: Iterable[DeviceTime], findings: Iterable[MachineFinding]) -> None:
-        """Keep what was between the look before and `time`. Raises `sqlite3.Error` where the disk is full."""
+        """Add what happened since the look before, until `time`. Raises `sqlite3.Error` where the disk is full."""
         with self._transaction():
             for each in times:
                 self._add_device(int(time), each)
@@ -152,7 +152,7 @@ class Archive:
                 self._database.execute(statement, used)
 
     def close(self) -> None:
-        """Close the file, and let another write."""
+        """Close the file, so that another process may write it."""
         self._database.close()
         os.close(self._lock)
 
@@ -201,7 +201,7 @@ class Archive:
 
 
 def _make(path: Path) -> None:
-    """Make the file, unless it is there."""
+    """Create the file unless it exists; raises `GputuiError` for what is no regular file."""
     descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
     os.close(descriptor)
@@ -222,16 +222,16 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def open_to_read(path: Path) -> sqlite3.Connection:
-    """The archive for a reader, which never writes; one of an older version is a copy in memory.
+    """The archive, open for reading alone; one of an older version is copied into memory, and brought up to date there.
 
     Raises `GputuiError` where there is none, `sqlite3.Error` where it cannot be read.
     """
     if not path.is_file():
         cause = f"There is no record of this machine at {path}."
         raise GputuiError(cause, "Run `gputui record` for some time; docs/archive.md has a service for it.")
-    is_written = Path(f"{path}-wal").exists()  # otherwise SQLite would make that file, in a folder of somebody else's
+    is_written = Path(f"{path}-wal").exists()  # if not, SQLite would create it, perhaps in another user's folder
     database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro{'' if is_written else '&immutable=1'}", uri=True)
-    end = monotonic() + READ_WITHIN_S  # tables of somebody else's can be made to have no end
+    end = monotonic() + READ_WITHIN_S  # another user's file can have views whose rows never end
     database.set_progress_handler(lambda: monotonic() > end, _STEPS_UNCHECKED)
     version = _version(database, path)
     if not version:
