@@ -1,4 +1,4 @@
-"""Metrics of PyTorch's allocators: the counters that probes read; no look is taken, and no program is stopped."""
+"""Metrics of PyTorch's allocators, from the counters that probes read without a look: no program is stopped."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OUTSIDE = Family("torch_outside_bytes", "What a program holds beyond PyTorch: CU
 
 
 class Row(NamedTuple):
-    """A counter of each device's allocator."""
+    """A metric, and how its value is read from the counters of one device's allocator."""
 
     family: Family
     value: Callable[[AllocatorStatistics], int]
@@ -47,7 +47,7 @@ FAMILIES = (UP, *(row.family for row in ROWS), OUTSIDE)
 
 
 def probe_samples(probes: tuple[ProbeInfo, ...], look: DeviceLook, labels: Mapping[str, Labels]) -> Iterator[Sample]:
-    """The counters of each program with a probe; `look` says which GPU its devices are, as far as it is known."""
+    """The counters of each program with a probe; `look` tells which GPUs PyTorch's devices are, if it can be known."""
     for probe in probes:
         greeting = probe.greeting
         yield Sample(UP, present(pid=probe.pid), greeting is not None)
@@ -65,7 +65,7 @@ def probe_samples(probes: tuple[ProbeInfo, ...], look: DeviceLook, labels: Mappi
 
 
 def _labels(pid: int, greeting: Greeting, index: int, look: DeviceLook, labels: Mapping[str, Labels]) -> Labels:
-    """Those of the GPU, where it is known which one it is; PyTorch's own index otherwise."""
+    """The labels of a PyTorch device: those of its GPU, or PyTorch's own index where the GPU is not known."""
     known = next((device for device in greeting.devices if device.index == index), None)
     physical = physical_device(known, look) if known else None
     of = present(torch_device=index) if physical is None else labels[physical.key]

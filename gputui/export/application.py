@@ -27,7 +27,7 @@ _TEXT, _HTML = "text/plain; charset=utf-8", "text/html; charset=utf-8"
 
 
 def application(collector: MachineCollector, users: Users | None = None) -> WSGIApplication:
-    """The WSGI application; with `users`, only they get anything."""
+    """The WSGI application; where `users` are given, others get nothing but an error 401."""
     registry = CollectorRegistry()
     registry.register(collector)
     ProcessCollector(registry=registry)
@@ -58,7 +58,7 @@ def application(collector: MachineCollector, users: Users | None = None) -> WSGI
 
 
 def _landing(collector: MachineCollector) -> str:
-    """With what the last scrape could not read: texts have no place among metrics."""
+    """The landing page, with what the last scrape could not read: texts have no place among metrics."""
     lines = "".join(f"<li>{source.value}: {html.escape(text)}</li>\n" for source, text in collector.problems)
     problems = f"<p>At the last scrape:</p>\n<ul>\n{lines}</ul>" if lines else ""
     return _LANDING.format(version=html.escape(__version__), problems=problems)

@@ -38,7 +38,7 @@ class ReadsAll(Protocol):
 
 
 class MachineCollector(Collector):
-    """Reads at each scrape; `problems` are those of the last one, for people."""
+    """Reads all sources at each scrape; `problems` are those of the last scrape, as sentences."""
 
     def __init__(self, sources: ReadsAll, clock: Callable[[], float] = time.monotonic) -> None:
         self._sources = sources
@@ -46,17 +46,17 @@ class MachineCollector(Collector):
         self._one_at_a_time = threading.Lock()
         self._errors: Counter[Source] = Counter(dict.fromkeys(Source, 0))
         self._seen: dict[str, Sample] = {}
-        """The info of each GPU since the exporter began, by its key."""
+        """The info sample of each GPU that was seen since the exporter began, by `Device.key`."""
         self._began_at = float("-inf")
         self._last: list[Sample] = []
         self.problems: tuple[tuple[Source, str], ...] = ()
 
     def describe(self) -> Iterator[Metric]:
-        """The metrics without samples: the library wants their names."""
+        """All metrics, without samples: the library asks for their names."""
         return map(_metric, FAMILIES)
 
     def collect(self) -> Iterator[Metric]:
-        """The metrics that have samples; who waits for another scraper shares the reading that begins then."""
+        """The metrics that have samples. Scrapers that wait for the same reading to end share the next reading."""
         asked_at = self._clock()
         with self._one_at_a_time:
             if self._began_at <= asked_at:
@@ -85,11 +85,11 @@ class MachineCollector(Collector):
         yield from allocators.probe_samples(readings.probes, look, labels)
 
     def _presence(self, look: DeviceLook | None) -> Iterator[Sample]:
-        """The GPUs that were ever seen; while the driver does not answer, nobody knows which of them are lost."""
+        """Info of all GPUs seen so far, and which are lost, which nobody knows while the driver does not answer."""
         gpus = {device.key: device for device in look.devices if device.mig is None} if look else {}
         for key, device in gpus.items():
             if device.uuid:
-                self._seen.pop(device._replace(uuid="").key, None)  # it was lost when the exporter began
+                self._seen.pop(device._replace(uuid="").key, None)  # the key of a GPU whose UUID could not be read
             if device.lost is None or key not in self._seen:
                 self._seen[key] = devices.info_of(device, look.driver.version if look else "")
         for key, info in self._seen.items():
@@ -101,7 +101,7 @@ class MachineCollector(Collector):
 
 
 def _metrics(samples: Iterable[Sample]) -> list[Metric]:
-    """One metric for each family that has samples; of two with the same labels, the first."""
+    """One metric for each family that has samples; of samples with the same name and labels, only the first counts."""
     metrics: dict[Family, Metric] = {}
     given: set[tuple[str, frozenset[tuple[str, str]]]] = set()
     for family, labels, value in samples:

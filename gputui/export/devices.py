@@ -28,7 +28,7 @@ REASONS = {
     "sw_power_cap": "sw_power_cap",
     "sync_boost": "sync_boost",
 }
-"""NVML's reasons for lower clocks, and the label of each; those of a GPU without work, or set by a user, are none."""
+"""The label of each of NVML's reasons for lower clocks, without idleness and the limits that a user has set."""
 
 
 def _part(field: str, part: str, times: float = 1) -> Value:
@@ -64,7 +64,7 @@ def _margin(device: Device) -> Reading[float]:
 
 
 class Row(NamedTuple):
-    """A family with one sample for each device."""
+    """A metric with one sample for each device, and how its value is read."""
 
     family: Family
     value: Value
@@ -120,7 +120,7 @@ MIG_ROWS = (
 )
 
 OF_PROCESSES = (UNATTRIBUTED,)
-"""Those that need the list of processes."""
+"""The families that need the list of processes."""
 FAMILIES = (
     *(DEVICE_INFO, LOST, *(row.family for row in GPU_ROWS), LIMITED, PROCESSES, *OF_PROCESSES),
     *(MIG_INFO, *(row.family for row in MIG_ROWS)),
@@ -128,7 +128,7 @@ FAMILIES = (
 
 
 def device_labels(look: DeviceLook) -> dict[str, Labels]:
-    """What names each device on the page, by its key; an instance has the labels of its GPU and its own number."""
+    """The labels of each device, by its key; a MIG instance has those of its GPU and its own GPU_I_ID."""
     gpus = {device.index: present(UUID=device.uuid, gpu=device.index) for device in look.devices if device.mig is None}
     return {
         device.key: gpus.get(device.mig.parent, {}) | present(GPU_I_ID=device.mig.gpu_instance)
@@ -139,7 +139,7 @@ def device_labels(look: DeviceLook) -> dict[str, Labels]:
 
 
 def info_of(device: Device, driver: Reading[str]) -> Sample:
-    """The texts of a GPU."""
+    """The sample that has a GPU's texts as labels."""
     texts = present(
         UUID=device.uuid, gpu=device.index, pci_bus_id=device.bus_id, model_name=device.name,
         driver_version=value_of(driver),
@@ -148,7 +148,7 @@ def info_of(device: Device, driver: Reading[str]) -> Sample:
 
 
 def device_samples(look: DeviceLook, labels: Mapping[str, Labels]) -> Iterator[Sample]:
-    """All but what depends on what was seen before."""
+    """The samples that follow from one look alone; `collector` adds those that depend on earlier looks."""
     for device in look.devices:
         of = labels[device.key]
         if device.mig:
@@ -165,7 +165,7 @@ def device_samples(look: DeviceLook, labels: Mapping[str, Labels]) -> Iterator[S
 
 
 def unattributed_samples(look: DeviceLook, processes: ProcessLook, labels: Mapping[str, Labels]) -> Iterator[Sample]:
-    """0 where every used byte of a GPU has its process, and nothing where that is not known."""
+    """Unattributed memory of each GPU: 0 where processes hold all that is used, and no sample where that is unknown."""
     parts = {part.device: part.used_bytes for part in processes.unattributed}
     for device in look.devices:
         is_known = device.unlisted is None and device.lost is None and not isinstance(device.memory, Absent)

@@ -61,5 +61,5 @@ def present(**labels: object) -> dict[str, str]:
 
 
 def names_of(families: Iterable[Family]) -> list[str]:
-    """The names of the samples, in order."""
+    """The sample names of families, in their order."""
     return [family.sample_name for family in families]

@@ -1,4 +1,4 @@
-"""Metrics of processes on devices. Texts, such as the job, stand on the info alone: join it by `instance, pid`."""
+"""Metrics of processes on devices. Only the info has texts as labels, such as the job: join it by `instance, pid`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PROGRAM_LENGTH = 60
 
 
 def use_samples(look: DeviceLook, labels: Mapping[str, Labels]) -> Iterator[Sample]:
-    """What the driver says of each process; those in other containers have no PID, and are only counted."""
+    """What the driver says of each process. Those without a PID, in other containers, are left out here."""
     for use in look.uses:
         if use.pid:
             of = {**labels.get(use.device, {}), "pid": str(use.pid)}
@@ -42,7 +42,7 @@ def process_samples(look: ProcessLook) -> Iterator[Sample]:
 
 
 def info_labels(process: Process) -> dict[str, str]:
-    """The texts of a process, without those that are not known."""
+    """The labels of a process's info, without those that are not known."""
     owner, rank = value_of(process.owner) or Owner(), process.rank
     return present(
         pid=process.pid,

@@ -1,4 +1,4 @@
-"""Listens on an address, and serves each request in a thread: one that reads slowly keeps no other waiting."""
+"""Listens on an address, and serves each request in a thread, so that a slow client keeps no other waiting."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Address(NamedTuple):
 
 
 def address_of(words: str) -> Address:
-    """The address that `HOST:PORT`, `[IPv6]:PORT` or `:PORT` is. Raises `UsageError` for anything else."""
+    """The address in `HOST:PORT`, `[IPv6]:PORT` or `:PORT`. Raises `UsageError` for anything else."""
     host, colon, port = words.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65535 or (":" in host and host[:1] + host[-1:] != "[]"):
         cause = f"{words!r} is not an address to listen on."
@@ -39,11 +39,11 @@ class _Handler(WSGIRequestHandler):
     """Seconds that a client may take to send its request or to read the answer."""
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as the library calls it
-        """A line for each scrape would tell nobody anything."""
+        """Logs nothing: a line for each scrape would tell nobody anything."""
 
 
 class Server(ThreadingMixIn, WSGIServer):
-    """Serves an application; `address` is where it listens, with the port that was free if 0 was asked for."""
+    """Serves an application over HTTP, or HTTPS with `config.tls`; port 0 asks the system for a free port."""
 
     daemon_threads = True
     request_queue_size = 32
@@ -61,13 +61,13 @@ class Server(ThreadingMixIn, WSGIServer):
 
     @property
     def url(self) -> str:
-        """Where a browser finds it."""
+        """The address for a browser, with the real port."""
         host, port = self.server_address[:2]
         name = host.decode() if isinstance(host, (bytes, bytearray)) else str(host)
         return f"{self.scheme}://{f'[{name}]' if ':' in name else name}:{port}/"
 
     def server_bind(self) -> None:
-        """As the library does, but without asking a name server for this machine's name."""
+        """Binds like the library's method, which also asks a name server for this machine's name, perhaps for long."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
@@ -75,7 +75,7 @@ class Server(ThreadingMixIn, WSGIServer):
         self.setup_environ()
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as the library has it
-        """A client that goes away or speaks something else is no fault of this program."""
+        """Prints nothing: a client that goes away or speaks another protocol is no fault of this program."""
 
 
 def _resolved(address: Address) -> tuple[socket.AddressFamily, Any]:

@@ -1,4 +1,4 @@
-"""What a page is made of: the monitor's sources, each with a deadline, so that a page is late in part at most."""
+"""Asks the monitor's sources for a page, each with a deadline: one that is late costs the page only its own part."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from gputui.sources.procfs import user_name
 DEVICES_WITHIN_S = 0.7
 PROCESSES_WITHIN_S = 0.5
 PROBES_WITHIN_S, SPARE_S = 1.4, 0.1
-"""Probes are asked first, so all together take no longer than these."""
+"""Probes are asked first and meanwhile the other sources, so a page takes no longer than the sum of these two."""
 AT_A_TIME = 8
-"""So many probes are asked at a time: with a thread for each, these would take the interpreter from one another."""
+"""How many probes are asked at a time: with a thread for each, the threads would slow each other down."""
 
 A = TypeVar("A")
 
 
 class Source(str, Enum):
-    """What is asked, as the page names it."""
+    """A source, by its name in the label `source`."""
 
     NVML = "nvml"
     PROC = "proc"
@@ -39,7 +39,7 @@ class Source(str, Enum):
 
 
 class Readings(NamedTuple):
-    """What the sources said; None where one did not answer in time. `problems` has why something is missing."""
+    """What the sources said, None for a source that was late. `problems` are sentences about what is missing."""
 
     devices: DeviceLook | None = None
     processes: ProcessLook | None = None
@@ -48,7 +48,7 @@ class Readings(NamedTuple):
 
 
 class Sources:
-    """Reads everything on request, from one thread at a time; the threads of a source that hangs are left behind."""
+    """Reads all sources on request, from one thread at a time; threads that hang are left behind."""
 
     def __init__(self) -> None:
         user_name.patience_s = min(user_name.patience_s, NAMES_WITHIN_S)
@@ -61,7 +61,7 @@ class Sources:
         self._probes, self._contained = (OneAtATime[tuple[ProbeInfo, ...]](name) for name in ("probes", "contained"))
 
     def read(self) -> Readings:
-        """Ask all; takes as long as the slowest, and never longer than its deadline."""
+        """Ask all sources; takes as long as the slowest one, at most `PROBES_WITHIN_S` and `SPARE_S`."""
         deadline = time.monotonic() + PROBES_WITHIN_S
         problems: list[tuple[Source, str]] = []
         probes = [self._probes.begin(self._list_probes)]
@@ -101,7 +101,7 @@ class Sources:
 def _told(
     answer: Answer[tuple[ProbeInfo, ...]], deadline: float, problems: list[tuple[Source, str]]
 ) -> tuple[ProbeInfo, ...]:
-    """What probes said; adds to the problems why one of them did not."""
+    """What probes said; adds a sentence to `problems` for each that did not answer."""
     try:
         probes = answer.result(deadline)
     except GputuiError as error:
@@ -115,7 +115,7 @@ def _told(
 
 
 class Answer(Generic[A]):
-    """What a piece of work returns, once it has."""
+    """The result of work in another thread, once the work is done."""
 
     def __init__(self) -> None:
         self.is_there = threading.Event()
@@ -131,7 +131,7 @@ class Answer(Generic[A]):
         self.is_there.set()
 
     def result(self, deadline: float) -> A | None:
-        """The answer, None if it is not there at a time of the monotonic clock; raises what the work raised."""
+        """The result, None if it is not there at `deadline` (monotonic clock); raises what the work raised."""
         self.is_there.wait(max(0.0, deadline - time.monotonic()))
         if self._error is not None:
             raise self._error
@@ -139,14 +139,14 @@ class Answer(Generic[A]):
 
 
 class OneAtATime(Generic[A]):
-    """Work that can hang, each piece in a thread; while one hangs, no other begins, and there is no answer."""
+    """Runs work that can hang, in a thread for each piece; while one piece hangs, no other begins."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._last: Answer[A] | None = None
 
     def begin(self, work: Callable[[], A]) -> Answer[A]:
-        """Begin the work, unless the one before has not ended."""
+        """Begin the work; where the piece before has not ended, it does not begin, and the answer stays empty."""
         answer: Answer[A] = Answer()
         if self._last is not None and not self._last.is_there.is_set():
             return answer

@@ -1,4 +1,4 @@
-"""Users, passwords and certificates: what is needed of the web configuration file of Prometheus and its exporters.
+"""Users, passwords and certificates, from the web configuration file that Prometheus and its exporters read.
 
 https://prometheus.io/docs/prometheus/latest/configuration/https/ describes the file. It is read once, at the start.
 """
@@ -27,7 +27,7 @@ _VERSIONS = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
 
 
 class WebConfig(NamedTuple):
-    """Without either, anybody who can reach the address reads the page."""
+    """Encryption and users; without both, anybody who can reach the address reads the page."""
 
     tls: ssl.SSLContext | None = None
     users: Users | None = None
@@ -45,7 +45,7 @@ class Users:
         self._check = bcrypt.checkpw
         self._hashes = {user: words.encode() for user, words in hashes.items()}
         self._known: set[bytes] = set()
-        """Digests of what was right before: bcrypt takes a tenth of a second on purpose."""
+        """SHA-256 digests of headers that were right: bcrypt takes a tenth of a second on purpose."""
 
     def may_read(self, authorization: str) -> bool:
         """Whether a request with this header comes from one of the users."""
@@ -53,7 +53,7 @@ class Users:
         if digest in self._known:
             return True
         user, _, password = _decoded(authorization).partition(":")
-        hashed = self._hashes.get(user) or next(iter(self._hashes.values()))  # nobody can tell by the time it takes
+        hashed = self._hashes.get(user) or next(iter(self._hashes.values()))  # an unknown user takes as long
         is_right = self._check(password.encode()[:72], hashed) and user in self._hashes
         if is_right:
             self._known.add(digest)
@@ -64,7 +64,7 @@ INSTALL = 'Install it: pip install "gputui[export]".'
 
 
 def read_web_config(path: str) -> WebConfig:
-    """What the file says. Raises `UsageError` for one that cannot be read, or that asks for what is not there."""
+    """What the file says. Raises `UsageError` for a file that cannot be read or has what gputui does not know."""
     try:
         import yaml
     except ImportError as error:
@@ -85,7 +85,7 @@ def read_web_config(path: str) -> WebConfig:
 
 
 def _known(path: str, place: str, part: object, names: tuple[str, ...] | None) -> Mapping[str, Any]:
-    """A part of the file, which must be a mapping with these names alone: an ignored one could be a door left open."""
+    """A part of the file, a mapping that may have only these names: to ignore one could leave the page unprotected."""
     if part is None:
         return {}
     if not isinstance(part, dict):
@@ -107,7 +107,7 @@ def _users(path: str, hashes: Mapping[str, Any]) -> Users:
 
 
 def _context(path: Path, tls: Mapping[str, Any]) -> ssl.SSLContext:
-    """Paths are below the folder of the file, as for all exporters."""
+    """The TLS context; relative paths start at the folder of the configuration file, as for all exporters."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     for name in ("cert_file", "key_file"):
         if not tls.get(name):
