@@ -1,4 +1,4 @@
-"""A model as its files describe it, without a tensor being read."""
+"""A model as its files describe it; no tensor is read for that."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from types import MappingProxyType
 from typing import Any
 
 Elements = Mapping[str, int]
-"""Numbers of elements by safetensors' name of the data type, such as BF16."""
+"""How many elements there are of each data type, by safetensors' name of it, such as BF16."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredTensors:
-    """What the headers of all files of weights say: vectors (norms, biases) are on each device of a server in full."""
+    """What the headers of a model's weight files say. `vectors` (norms, biases) are not split among a server's devices.
+
+    `vocabulary` are embeddings and output layers, `matrices` all others with two dimensions or more."""
 
     matrices: Elements = field(default_factory=lambda: MappingProxyType({}))
     vocabulary: Elements = field(default_factory=lambda: MappingProxyType({}))
@@ -24,8 +26,8 @@ class StoredTensors:
 class Checkpoint:
     """A folder with a model; `configuration` is its config.json.
 
-    `stored_bytes` is what the index of its weights says that they take. Both it and `tensors` are None without such
-    files.
+    `stored_bytes` is the size of all weights by their index. `stored_bytes` is None without an index, `tensors` unless
+    the headers of all files can be read.
     """
 
     name: str

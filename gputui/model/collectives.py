@@ -1,4 +1,4 @@
-"""What NCCL tells of a job, and PyTorch of a rank: how many collectives were launched in which group."""
+"""What NCCL reports about a job, and PyTorch about a rank: how many collectives were launched in which group."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ INITIALISED, STILL_INITIALISING = 0, 7
 
 
 class ProcessPlace(NamedTuple):
-    """A process of a job as NCCL names it: the address of its node, and its PID there or in its container.
+    """A process of a job as NCCL names it: the address of its node, and its PID on the node or in its container.
 
     The PID is below 0 where NCCL does not know the process.
     """
@@ -25,7 +25,7 @@ class ProcessPlace(NamedTuple):
 
 
 class CommunicatorRank(NamedTuple):
-    """A rank of a communicator that has answered; `counts` has the collectives that it has launched, by their names.
+    """A rank of a communicator that has answered; `counts` says how often it launched each kind of collective.
 
     `is_ending`: it has begun to finalize, to destroy or to abort the communicator.
     """
@@ -40,12 +40,12 @@ class CommunicatorRank(NamedTuple):
 
     @property
     def total(self) -> int:
-        """All collectives that it has launched."""
+        """How many collectives the rank has launched."""
         return sum(count for _, count in self.counts)
 
 
 class MissingRank(NamedTuple):
-    """A rank that has not answered: NCCL could not reach its process, or has given it up."""
+    """A rank that has not answered: NCCL could not reach its process, or has given up on it."""
 
     rank: int
     place: ProcessPlace
@@ -55,7 +55,7 @@ class MissingRank(NamedTuple):
 
 
 class Communicator(NamedTuple):
-    """A communicator; `size` is how many ranks it has, `key` tells it from all others."""
+    """A communicator; `size` is how many ranks it has, `key` is different for each communicator."""
 
     key: str
     size: int
@@ -69,7 +69,7 @@ class Communicator(NamedTuple):
 
 
 class JobAnswer(NamedTuple):
-    """One answer about a whole job."""
+    """NCCL's answer to one question about a whole job."""
 
     nccl_version: str
     communicators: tuple[Communicator, ...]
@@ -77,9 +77,9 @@ class JobAnswer(NamedTuple):
 
 
 class RankLine(NamedTuple):
-    """Where the main thread of a rank on this machine is, "train.py:23 in step"; `line` is "" where it cannot be read.
+    """The line in which the main thread of a rank on this machine is, "train.py:23 in step"; "" if it cannot be read.
 
-    `has_moved`: it was at another line a few seconds before.
+    `has_moved`: it was in another line a few seconds before.
     """
 
     pid: int
@@ -91,8 +91,8 @@ class RankLine(NamedTuple):
 class Inquiry(NamedTuple):
     """What was asked of NCCL, and its answers: the second comes `interval_s` after the first.
 
-    `here` has the PIDs on this machine of the job's processes that run on it, `doing` what their main threads do, by
-    these PIDs. `problem` is why an answer is missing; `lines` are then read in its place.
+    `here` has the PIDs on this machine of the job's processes that run here, and `doing` says by PID what main threads
+    do. `problem` is why an answer is missing; `lines` are then read in its place. `is_over`: nothing more comes.
     """
 
     pid: int
@@ -107,7 +107,7 @@ class Inquiry(NamedTuple):
 
 
 class Question(NamedTuple):
-    """What is said before a process is asked."""
+    """What the user reads before NCCL in a process is asked."""
 
     pid: int
     sentences: tuple[str, ...]
@@ -117,9 +117,9 @@ class Question(NamedTuple):
 class Launched(NamedTuple):
     """How many collectives a process has launched in one of its process groups.
 
-    `job` ("host:port" of the job's store, "" if it is not known), `key`, `first_rank` (the lowest of its ranks, as the
-    job numbers them) and `size` are the same in all processes of the group; `name` is for people. `rank` is this
-    process's in the group. `since` is when `launched` was first seen, in epoch seconds.
+    `job` ("host:port" of the job's store, "" if it is not known), `key`, `first_rank` (the lowest of the group's ranks,
+    as the job numbers them) and `size` are the same in all processes of the group; `name` is for people. `rank` is this
+    process's rank in the group. `since` is when the present number was first seen, in epoch seconds.
     """
 
     job: str
@@ -133,5 +133,5 @@ class Launched(NamedTuple):
 
     @property
     def group(self) -> tuple[str, str, int, int]:
-        """What tells the group from others."""
+        """The same in all processes of the group, and different for other groups."""
         return self.job, self.key, self.first_rank, self.size

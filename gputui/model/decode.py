@@ -1,4 +1,4 @@
-"""From JSON or rows of others to the model's classes; checks types, ranges, lengths and characters.
+"""Makes objects of the model from JSON or rows that others wrote; checks types, ranges, lengths and characters.
 
 A decoder is built once for each dataclass or named tuple from its type annotations; a missing field gets its default.
 """
@@ -23,7 +23,7 @@ MAX_TEXT = 4096
 MAX_ITEMS = 4_000_000
 MAX_INTEGER = 2**64
 MAX_NUMBER = 1e12
-"""For epoch seconds, durations and percentages; `time.localtime` fails on much later times."""
+"""The largest float, enough for epoch seconds and percentages; `time.localtime` fails on much later times."""
 
 T = TypeVar("T")
 Decoder = Callable[[object], Any]
@@ -45,7 +45,7 @@ def is_record(kind: Any) -> bool:  # noqa: ANN401
 
 
 def field_names(kind: Any) -> tuple[str, ...]:  # noqa: ANN401
-    """The fields of such a class, in order."""
+    """The field names of a dataclass or named tuple, in order."""
     return getattr(kind, "_fields", None) or tuple(field.name for field in dataclasses.fields(kind))
 
 
@@ -98,12 +98,12 @@ def _truth(value: object) -> bool:
 
 
 def _problem(value: object) -> Problem:
-    """A sentence, or {"text": sentence, "kind": ...} where there is a kind."""
+    """A problem: a sentence, or {"text": sentence, "kind": ...} for another kind than the usual one."""
     return cast("Problem", _object_decoder(Problem)(value)) if isinstance(value, dict) else Problem(_text(value))
 
 
 def _owner(value: object) -> OwnerName:
-    """Its facts, as far as they are said; text from a probe before version 5 of the protocol."""
+    """An owner's name: a list of its facts, without the last ones if these are ""; before protocol version 5, a text."""
     if not isinstance(value, list):
         return owner_of_text(_text(value))
     try:
@@ -138,7 +138,7 @@ def _object_decoder(cls: type[Any]) -> Decoder:
     return decode_object
 
 
-_OF_LATER: dict[type[Enum], Enum] = {Category: Category.OTHER, Keeper: Keeper.UNKNOWN}  # for words of a later gputui
+_OF_LATER: dict[type[Enum], Enum] = {Category: Category.OTHER, Keeper: Keeper.UNKNOWN}  # for later versions' values
 
 
 def _enum_decoder(kind: type[Enum]) -> Decoder:
@@ -154,7 +154,7 @@ def _enum_decoder(kind: type[Enum]) -> Decoder:
 
 
 def _tuple_decoder(kinds: tuple[Any, ...]) -> Decoder:
-    """A tuple of one type and any length (`tuple[X, ...]`), or of a type for each item."""
+    """The decoder of `tuple[X, ...]`, which has any length, or of a tuple with a type for each item."""
     is_open = kinds[-1] is Ellipsis
     decoders = [_decoder(kind) for kind in kinds if kind is not Ellipsis]
     one = decoders[0]
@@ -171,7 +171,7 @@ def _tuple_decoder(kinds: tuple[Any, ...]) -> Decoder:
 
 
 def _reading_decoder(kind: Any) -> Decoder:  # noqa: ANN401
-    """A value, or {"absent": why there is none, "kind": ...}; the kind is left out where it is the usual one."""
+    """The decoder of a value, or of {"absent": reason, "kind": ...}, where the kind may be missing if it is FAILED."""
     inner = _decoder(kind)
     kind_of = _enum_decoder(AbsentKind)
 

@@ -1,4 +1,4 @@
-"""Owners from probes before version 5 of the protocol, which sent their names as text: recordings and black boxes."""
+"""Reads owners' names in recordings and black boxes from before version 5 of the protocol, which had them as text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NOTED = re.compile(
 
 
 def owner_of_text(text: str) -> OwnerName:
-    """The owner whose name was written like this."""
+    """The name whose text is `text`."""
     for kind, form in _WORDS.items():
         if found := form.fullmatch(text):
             return OwnerName(kind=kind.value, **found.groupdict())
@@ -39,11 +39,11 @@ def owner_of_text(text: str) -> OwnerName:
 
 
 def _exception(words: str) -> tuple[str, str]:
-    """The key of `EXCEPTIONS`, and the holder."""
+    """The key in `EXCEPTIONS` and the holder of an exception in words."""
     for key, text in EXCEPTIONS.items():
         if words == text:
             return key, ""
-    for key in ("of_cell", "held"):  # the second begins like the first
+    for key in ("of_cell", "held"):  # "exception of X" also begins like "exception X"
         start = EXCEPTIONS[key].format(holder="")
         if words.startswith(start):
             return key, words.removeprefix(start)

@@ -1,4 +1,4 @@
-"""Readings over time: for each series, means over fixed spans in a few resolutions, in bounded memory."""
+"""Readings over time in bounded memory: for each series, means over spans of three widths."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from math import isnan, nan
 
 SPANS_S = (2.0, 10.0, 60.0)
-"""Width of one point in each resolution: 12 minutes, one hour and six hours fit into `POINTS`."""
+"""Width of one point in each resolution; `POINTS` of them are 12 minutes, one hour and six hours."""
 
 POINTS = 360
 
 ALL_DEVICES, HOST = "all devices", "host"
-"""Owners of series that are neither a device nor a process."""
+"""Owners of series that belong neither to a device nor to a process."""
 
 
 class Series:
@@ -27,7 +27,7 @@ class Series:
     def __init__(self, span_s: float) -> None:
         self._span_s = span_s
         self._means = array("d")
-        """The means of the spans before the newest one, in order; NaN where nothing was read."""
+        """The means of the spans before the newest span, in order; NaN where nothing was read."""
         self._index = -1
         self._total, self._count = 0.0, 0
 
@@ -59,7 +59,7 @@ class Series:
 
 
 class History:
-    """All series by owner (a device, the host, a process) and name, such as "GPU-..." and "power_w"."""
+    """All series, by owner (a device, the host, a process) and name, such as "GPU-..." and "power_w"."""
 
     def __init__(self) -> None:
         self._series: dict[str, dict[str, tuple[Series, ...]]] = {}

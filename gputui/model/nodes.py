@@ -1,4 +1,4 @@
-"""Which words can be the name of a machine for ssh: none that ssh could take for an option or a command."""
+"""Tells which words may be given to ssh as the name of a machine: none that it could take for an option or command."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ _LONGEST = 255
 
 
 def can_be_node(word: str) -> bool:
-    """Whether it is NODE or USER@NODE, as ssh knows them."""
+    """Whether the word has the form NODE or USER@NODE."""
     return len(word) <= _LONGEST and _NODE.fullmatch(word) is not None

@@ -1,4 +1,4 @@
-"""What a record has of some hours: each GPU over time, the processes that were on them, and what was wrong."""
+"""Some hours in the record of a machine: each GPU over time, the processes on the GPUs, and findings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class PastFinding(NamedTuple):
-    """A finding, and when it was seen first and last."""
+    """A finding, and when it began and was last seen (epoch seconds)."""
 
     kind: str
     where: str
@@ -18,7 +18,7 @@ class PastFinding(NamedTuple):
 
 
 class PastProcess(NamedTuple):
-    """A process on one device: when it was seen there first and last, and when it last computed, 0 where never.
+    """A process on one device: `since` and `until` it was seen there, `active` is when it last computed, 0 for never.
 
     `held_bytes` is the most that it held, `allocated_bytes` the most that PyTorch had allocated of it, None where no
     probe told. `started` is 0, and `user`, `job` and `command` are "", where not known.
@@ -38,7 +38,7 @@ class PastProcess(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """A GPU between two times, in the mean."""
+    """A GPU between two times: its mean utilisation, and the most memory in use."""
 
     begin: float
     end: float
@@ -46,7 +46,7 @@ class Stretch(NamedTuple):
     used_bytes: int | None
 
     def within(self, begin: float, end: float) -> Stretch:
-        """The part of it between two times, which may be empty."""
+        """The part of the stretch between two times; where there is none, its end is not after its beginning."""
         return self._replace(begin=max(self.begin, begin), end=min(self.end, end))
 
 
@@ -61,14 +61,14 @@ def _mean(stretches: Iterable[Stretch]) -> float | None:
 
 
 class PastGpu(NamedTuple):
-    """A GPU over time, oldest first, with gaps where nobody recorded."""
+    """A GPU over time: its stretches, the oldest first, with gaps where nobody recorded."""
 
     label: str
     name: str
     stretches: tuple[Stretch, ...]
 
     def points(self, begin: float, end: float, count: int) -> list[float | None]:
-        """Its utilisation in so many equal parts of a time, None where nothing was recorded."""
+        """The mean utilisation in each of `count` equal parts of a time, None where nothing was recorded."""
         part_s = (end - begin) / count
         return [
             _mean(stretch.within(begin + part * part_s, begin + (part + 1) * part_s) for stretch in self.stretches)
@@ -77,7 +77,7 @@ class PastGpu(NamedTuple):
 
     @property
     def mean_percent(self) -> float | None:
-        """The mean utilisation of what was recorded."""
+        """The mean utilisation over all stretches, None where it was never read."""
         return _mean(self.stretches)
 
     @property
@@ -87,7 +87,7 @@ class PastGpu(NamedTuple):
 
 
 class Past(NamedTuple):
-    """Everything between `begin` and `end`; `first` and `last` are the bounds of the whole record."""
+    """Everything between `begin` and `end`; `first` and `last` are the bounds of the whole record, 0 if it is empty."""
 
     begin: float
     end: float

@@ -1,10 +1,10 @@
-"""Text that others chose, as it may reach a terminal."""
+"""Makes text that others chose safe for a terminal."""
 
 from __future__ import annotations
 
 
 def printable(text: str) -> str:
-    """Text that cannot move the cursor: what is not printable is escaped."""
+    """The text with everything escaped that is not printable, such as what moves the cursor."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)

@@ -1,6 +1,6 @@
-"""A reading is a value or absent with its reason; an error is never a number. What else went wrong is a problem.
+"""A reading is a value, or absent with a reason; an error is never a number. Other trouble is a `Problem`.
 
-Code decides by kinds. The texts are for people, and nothing reads them back.
+Code decides by kinds alone: the texts are for people.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ T = TypeVar("T")
 
 
 class AbsentKind(str, Enum):
-    """Why there is no value, as far as anything depends on it."""
+    """Why there is no value, as far as code depends on it."""
 
     FAILED = "failed"
-    """It could not be read, or is not known: everything that is not one of the following."""
+    """It could not be read or is not known, for any reason but the following."""
     NOT_SUPPORTED = "not_supported"
     """This device does not have it."""
     NOT_READ_YET = "not_read_yet"
     ON_REQUEST = "on_request"
-    """Reading it is expensive, so it is read only while it is on screen."""
+    """Reading the value is expensive, so it is read only while it is on screen."""
     NOT_SAMPLED = "not_sampled"
     """NVML took no sample in the last interval."""
 
@@ -39,12 +39,12 @@ NOT_LOOKED_AT = Absent("read only while it is on screen", AbsentKind.ON_REQUEST)
 
 
 def value_of(reading: Reading[T]) -> T | None:
-    """The value, or None where it is absent: for documents and sums, which give the reason elsewhere."""
+    """The value, or None where it is absent, for callers that need no reason."""
     return None if isinstance(reading, Absent) else reading
 
 
 class ProblemKind(str, Enum):
-    """What can be done about a problem, as far as a screen offers it."""
+    """What a screen can offer to do about a problem."""
 
     OTHER = "other"
     LOOK_ON_REQUEST = "look_on_request"
@@ -52,7 +52,7 @@ class ProblemKind(str, Enum):
 
 
 class Problem(NamedTuple):
-    """Something about a process that could not be read, in a sentence."""
+    """A sentence about something in a process that could not be read."""
 
     text: str
     kind: ProblemKind = ProblemKind.OTHER

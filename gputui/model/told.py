@@ -1,4 +1,4 @@
-"""What a node says of itself, where gputui runs there."""
+"""What gputui on another node reports about that node."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gputui.model.machine.finding import MachineFinding
 
 
 class NodeLook(NamedTuple):
-    """A node at one moment; `problem` is why there is no GPU, "" where there are some."""
+    """A node at one moment; `problem` is why it has no GPU, "" where it has some."""
 
     node: Node
     devices: tuple[FleetDevice, ...] = ()
@@ -19,7 +19,7 @@ class NodeLook(NamedTuple):
 
 
 class Told(NamedTuple):
-    """The newest that is known of a node: what it said and when, and why it says nothing now."""
+    """The newest look of a node and when it came (epoch seconds, 0: never), and why the node says nothing now."""
 
     place: Place
     look: NodeLook | None = None

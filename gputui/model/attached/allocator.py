@@ -26,13 +26,13 @@ class CallSite:
 
     @property
     def words(self) -> str:
-        """In one line: the file with its folder, the line, the function."""
+        """The call site in one line: the file with its last folder, the line, the function."""
         return f"{'/'.join(self.file.split('/')[-2:])}:{self.line} in {self.function}"
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A part of a segment; `requested_bytes` is stale where the block is inactive.
+    """A part of a segment; PyTorch leaves an old value in the `requested_bytes` of an inactive block.
 
     `site` is None if no memory history was recorded when the block was allocated, or no Python code allocated it.
     """
@@ -63,10 +63,10 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class PrivatePool:
-    """A pool of a captured graph or a MemPool.
+    """The private pool of a CUDA graph or a MemPool.
 
-    `is_freeable`: `empty_cache()` may release its segments, since nobody uses the pool any more. `holder` is what keeps
-    it: "torch.cuda.CUDAGraph", "torch.cuda.MemPool", or "" if that is not known. Both may be wrong unless `is_sure`.
+    `is_freeable`: `empty_cache()` may release its segments, since nothing uses the pool any more. `holder` keeps the
+    pool: "torch.cuda.CUDAGraph", "torch.cuda.MemPool", "" if not known. Unless `is_sure`, both fields may be wrong.
     """
 
     device: int
@@ -80,7 +80,7 @@ class PrivatePool:
 class AllocatorStatistics:
     """The counters of one device's allocator (`torch._C._cuda_memoryStats`): bytes now, peaks, and counts since start.
 
-    `generation` grows with every allocation and free: if two are equal, nothing happened in between.
+    `generation` grows with every allocation and free: if it is equal in two reads, nothing happened in between.
     """
 
     device: int
@@ -106,9 +106,9 @@ class AllocatorSettings:
     """How the allocator is set up: `large_page_bytes` is the page of expandable large pools (20 MiB unless set).
 
     `roundup_divisions` are PyTorch's 16 `roundup_power2_divisions`, for sizes below 2, 4, 8 MiB and so on; 0 and 1 mean
-    none, and () that they are not known. `max_non_split_rounding_bytes` is None where it is as large as a page;
-    `garbage_collection_threshold` is a share of the allowed memory, 0 where it is off. Of free blocks of one size the
-    one in the oldest segment is taken if `prefers_older`, as in newer versions, else the one with the lowest address.
+    no rounding, and () that they are not known. `max_non_split_rounding_bytes` is None where it is as large as a page;
+    `garbage_collection_threshold` is a share of the allowed memory, 0 where it is off. `prefers_older`: of free blocks
+    of the same size, PyTorch (newer versions) takes that in the oldest segment, otherwise that at the lowest address.
     """
 
     backend: str
@@ -124,11 +124,11 @@ class AllocatorSettings:
 
 @dataclass(frozen=True, slots=True)
 class AllocatorMap:
-    """Every segment of every device at one moment, with what decides whether it can be released.
+    """Every segment of every device at one moment, with what decides whether `empty_cache()` can release it.
 
-    `routed_devices` are those on which any thread runs a capture or a `use_mem_pool`: there `empty_cache()` leaves the
-    default pools alone. `unsure_devices`: where it may return nothing, as a CUDA graph's capture may have failed.
-    `problems` is what could not be found out about the pools.
+    On `routed_devices`, a thread runs a capture or a `use_mem_pool`, and `empty_cache()` leaves the default pools
+    alone. On `unsure_devices`, `empty_cache()` may return nothing, since a CUDA graph's capture may have failed.
+    `problems` say what could not be found out about the pools.
     """
 
     segments: tuple[Segment, ...]

@@ -1,4 +1,4 @@
-"""Results of `gputui.explain` about an attached process, in bytes."""
+"""What `gputui.explain` concludes about an attached process; sizes in bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gputui.model.weight import Weight
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The owner of a live block; the fields are those of the storage in it."""
+    """The owner of a live block; the fields have the meaning that they have in `Storage`."""
 
     category: Category
     name: OwnerName
@@ -26,12 +26,12 @@ class Owner:
     keeper: Keeper = Keeper.NONE
     kept_by: OwnerName = NOBODY
     hidden_bytes: int = 0
-    """How much of the storage no tensor shows."""
+    """How much of the storage no tensor covers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """A live block that keeps its segment or pages; freeing it alone would add `releases_bytes` to a release."""
+    """A live block that keeps its segment or pages; freeing this block alone would release `releases_bytes` more."""
 
     block: Block
     owner: Owner
@@ -42,8 +42,8 @@ class Blocker:
 class SegmentRelease:
     """What `empty_cache()` does with a segment.
 
-    `ranges` are the (first, end) addresses it would return. `held_bytes` would be returned too if nothing kept the
-    segment's pool (`held_by`: "torch.cuda.MemPool", "a capture", ...).
+    `ranges` are the (first, end) addresses that it would return. It would return `held_bytes`, too, if `held_by`
+    ("torch.cuda.MemPool", "a capture", ...) did not keep the segment's pool.
     """
 
     segment: Segment
@@ -57,7 +57,7 @@ class SegmentRelease:
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """Every reserved byte once: the six add up to what the allocator has reserved."""
+    """Each reserved byte counted once: the six fields add up to what the allocator has reserved."""
 
     requested_bytes: int
     rounding_bytes: int
@@ -76,8 +76,8 @@ class Composition:
 class Release:
     """What `empty_cache()` would do on one device now.
 
-    It returns `least_bytes` to `most_bytes`, which are equal unless it cannot be known what keeps a pool; the segments
-    and the composition are then of the likely case.
+    It returns `least_bytes` to `most_bytes`, which differ only where it is not known whether something keeps a pool;
+    `segments` and `composition` then describe the likely case.
     """
 
     device: int
@@ -103,17 +103,17 @@ class TensorGroup:
     bytes: int
     names: tuple[OwnerName, ...]
     hidden_bytes: int = 0
-    """How much of `bytes` no tensor shows: small views keep large storages."""
+    """How much of `bytes` no tensor covers: small views keep large storages."""
     saved_bytes: int = 0
     """How much of `bytes` operations have saved for a backward pass."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bridge:
-    """From what NVML reports down to what the program requested: each level contains the next.
+    """The levels from what NVML reports down to what the program requested, each a part of the one before.
 
-    `other_processes_bytes` is what the device's other processes use; `outside_torch_bytes` what this one uses beyond
-    PyTorch's reserved memory.
+    `other_processes_bytes` is what the device's other processes use, `outside_torch_bytes` what this process uses
+    beyond PyTorch's reserved memory.
     """
 
     device: int
@@ -132,11 +132,9 @@ class Bridge:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """The largest tensor (in bytes) that could be allocated on the default stream.
+    """The largest tensor that could be allocated on the default stream: now, and after the cache was released.
 
-    `now_bytes`: as it is; `after_release_bytes`: after releasing the cache, which PyTorch does by itself before it
-    fails.
-    """
+    PyTorch releases its cache by itself before an allocation fails."""
 
     device: int
     now_bytes: int
@@ -145,7 +143,7 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Another process that holds a little memory on this device, `used_bytes`, and more on another."""
+    """Another process that holds a little memory on this device (`used_bytes`), and more on another device."""
 
     pid: int
     used_bytes: int
@@ -156,8 +154,8 @@ class Visitor:
 class DriverFacts:
     """What NVML reports of the physical device behind a PyTorch index, and of the process on it.
 
-    The total is used + free + driver-reserved; cudaMemGetInfo calls used + free the total. `visitors` work on another
-    device and hold no more than a CUDA context on this one.
+    `device_total_bytes` is used + free + driver-reserved, while the total of cudaMemGetInfo is used + free. `visitors`
+    are processes that work on another device and hold no more than a CUDA context on this one.
     """
 
     nvml_index: int | None
@@ -173,7 +171,7 @@ class DriverFacts:
 class Outcome:
     """The outcome of an action in the program, in sentences: what was predicted, what happened, how long it took.
 
-    `is_as_predicted` is also False if it was not done.
+    `is_as_predicted` is also False if the action was not done.
     """
 
     time: float
@@ -186,9 +184,9 @@ class Outcome:
 class Changes:
     """What happened to one device of a process between two moments.
 
-    `came` (allocated since) and `went` (freed since) are groups of live blocks, the largest first; both are () if
-    `problem` says why. `before` and `after` are the counters of the two looks, and their allocated bytes differ by what
-    came less what went. `stayed_bytes` was there at both moments.
+    `came` (allocated since) and `went` (freed since) are groups of live blocks, the largest first; where blocks cannot
+    be compared, both are () and `problem` says why. `before` and `after` are the counters of the two looks: their
+    allocated bytes differ by `came` less `went`. `stayed_bytes` is the size of blocks that were live at both moments.
     """
 
     before: AllocatorStatistics
@@ -213,9 +211,9 @@ class Changes:
 class Finding:
     """`kind` is the rule's name, which the table of rules sets; `evidence` are sentences with numbers.
 
-    `remedy` is "" if there is nothing to do. `bytes` is how much memory it is about (0: none). `addresses` are the
-    segments or blocks it points at, the largest first, and `owners` their names; `screen` is where to see them, "map"
-    or "tensors", "" if there is nothing to see. `needs_look`: a look that the user asks for would tell more.
+    `remedy` is "" if there is nothing to do. `bytes` is how much memory the finding is about, 0 for none. `addresses`
+    are the segments or blocks that it points at, the largest first, and `owners` their names; `screen` ("map" or
+    "tensors", "" for none) shows them. `needs_look`: a look that the user asks for would tell more.
     """
 
     kind: str = field(default="", kw_only=True)
@@ -229,4 +227,4 @@ class Finding:
     addresses: tuple[int, ...] = ()
     owners: tuple[str, ...] = ()
     until: float = 0.0
-    """When it last held (epoch seconds), if it no longer does."""
+    """When the finding was last true (epoch seconds), if it no longer is; otherwise 0."""

@@ -1,4 +1,4 @@
-"""One device's counters over time, as far as one moment saw them."""
+"""One device's counters over time, up to the time of a moment."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from gputui.model.attached.moment import CounterPoint
 from gputui.model.attached.target import Swing
 
 RISING = ("num_ooms", "num_alloc_retries", "generation")
-"""Counters of which it is kept when they rose."""
+"""The counters whose rises are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A device's counters at a time, and how far its allocated memory rose and fell until then."""
+    """A device's counters at a time, and how far its allocated memory rose and fell in the minute before."""
 
     time: float
     statistics: AllocatorStatistics
@@ -24,7 +24,7 @@ class Counted:
 
 
 class Noted:
-    """What is noted of one device as its counters come in: the first, the highest levels, and when counts rose."""
+    """What is kept of one device's counters: the first ones, the highest reserved memory, and when `RISING` rose."""
 
     def __init__(self, first: Counted) -> None:
         self.first = first
@@ -40,7 +40,7 @@ class Noted:
         return copied
 
     def add(self, counted: Counted) -> None:
-        """Take counters that are newer than all others."""
+        """Add counters that are newer than all those before."""
         self.reserved.add(counted.time, counted.statistics.reserved_bytes)
         for name, rises in self.rises.items():
             if getattr(counted.statistics, name) > getattr(self._last.statistics, name):
@@ -59,24 +59,24 @@ class Counters:
 
     @property
     def first(self) -> Counted | None:
-        """The first that gputui ever saw."""
+        """The first counters that gputui saw, None if they are later than `until`."""
         return self._noted.first if self._noted and self._noted.first.time <= self.until else None
 
     def last(self, window_s: float) -> tuple[Counted, ...]:
-        """Those of the last `window_s` seconds."""
+        """The counters of the last `window_s` seconds; at least the last ones, however old they are."""
         return self._of(self._points.last(window_s, self.until))
 
     def newest(self, count: int) -> tuple[Counted, ...]:
-        """The last `count` of them."""
+        """The last `count` counters."""
         return self._of(self._points.newest(count, self.until))
 
     def at(self, time: float) -> AllocatorStatistics | None:
-        """The last ones not after a time."""
+        """The last counters not after a time."""
         point = self._points.at(min(time, self.until))
         return point.of(self.device) if point else None
 
     def rises(self, name: str) -> tuple[float, float] | None:
-        """When a counter first rose and when it last did (epoch seconds), None if it did not; see `RISING`."""
+        """When a counter of `RISING` first rose and when it last rose (epoch seconds), None if it never did."""
         rises = self._noted.rises[name] if self._noted else None
         last = rises.at(self.until) if rises else None
         return (rises.first.time, last.time) if rises and rises.first and last else None
@@ -86,7 +86,7 @@ class Counters:
         return self._noted.reserved.since(since) if self._noted else 0
 
     def per_cell(self, first: int, count: int, span_s: float) -> list[Counted | None]:
-        """The last ones in each cell of a graph, even later than `until`; see `Levels.per_cell`."""
+        """The last counters in each cell of a graph, even later than `until`; see `Levels.per_cell`."""
         return [self._counted(point) if point else None for point in self._points.per_cell(first, count, span_s)]
 
     def _of(self, points: Iterable[CounterPoint]) -> tuple[Counted, ...]:

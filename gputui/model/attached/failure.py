@@ -18,8 +18,8 @@ class Failure:
     backward pass it is that of the thread which called `backward()`, unless the failing thread runs Python itself.
     `backward_node` is the autograd node that ran ("" outside a backward pass). `is_capturing`: the thread was capturing
     a CUDA graph. `number` counts the program's errors, from 1. `message` is the text of the exception, known only if it
-    ended the program. `asked_by` is "" if PyTorch's allocator asked for the memory; otherwise it says who did
-    ("cuBLAS"), and all was read after the exception had ended the program.
+    ended the program. `asked_by` is "" if PyTorch's allocator asked for the memory, otherwise the library that did
+    ("cuBLAS"): then all fields were read after the exception had ended the program.
     """
 
     time: float
@@ -51,7 +51,7 @@ class Phase(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who held memory: a part, a family of modules or of tensors, with the bytes of its `count` blocks."""
+    """What held memory: a part of it, a family of modules or of tensors, with the bytes of its `count` blocks."""
 
     name: str
     bytes: int
@@ -61,9 +61,9 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """What would have made `bytes` more available at the error; `is_enough`: the request would have fitted.
+    """What would have made `bytes` more available at the error. `is_at_most`: they are an upper bound.
 
-    None where it is not known how much was missing. `is_at_most`: the bytes are an upper bound.
+    `is_enough`: the request would have fitted; None where it is not known how much was missing.
     """
 
     kind: str
@@ -75,7 +75,7 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True)
 class ServerMoment:
-    """What an inference server did: `words` say when ("while vLLM loaded its weights"), `remedy` which flags help."""
+    """What an inference server did at the error: "while vLLM loaded its weights"; `remedy` names flags that help."""
 
     words: str
     remedy: str
@@ -85,10 +85,10 @@ class ServerMoment:
 class FailureAnalysis:
     """Why a request did not fit, in bytes: `usable_free_bytes` is what the driver would have given this process.
 
-    `short_bytes` is how much more was needed. `cached_bytes` was reserved and not allocated, in pieces of at most
+    `short_bytes` is how much more was needed. `cached_bytes` were reserved and not allocated, in pieces of at most
     `largest_piece_bytes`. `outside_bytes` is what the CUDA context, libraries and other processes held. `place` is the
-    innermost line outside PyTorch, `callers` are the lines of the program itself that led there. `remedies` are in the
-    order of their effort.
+    innermost line outside PyTorch, `callers` are the lines of the program itself that led there. `remedies` that take
+    the least effort come first.
     """
 
     phase: Phase

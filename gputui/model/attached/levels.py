@@ -1,7 +1,7 @@
-"""Samples over time in bounded memory, of which every question reads as many as its answer has, after any time.
+"""Samples over time in bounded memory, of which each question reads about as many as its answer has, at any age.
 
-The newest samples are all kept; of older ones the last of each second, of each ten seconds, and so on: each level
-reaches further back than the one before. A sample lies in several levels, which share it.
+All of the newest samples are kept; of older ones the last of each second, of each ten seconds, and so on. Each level
+reaches further back than the one before; a sample is in several levels, which share the object.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Timed(Protocol):
-    """Anything of a time (epoch seconds)."""
+    """An object with a time (epoch seconds)."""
 
     @property
     def time(self) -> float:
-        """When it was."""
+        """Epoch seconds."""
         ...
 
 
@@ -28,14 +28,14 @@ S = TypeVar("S", bound=Timed)
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The last sample of each `span_s` seconds, in `count` spans; of a span of 0, every sample."""
+    """The last sample of each `span_s` seconds (0: every sample), `count` samples at most."""
 
     span_s: float
     count: int
 
 
 LEVELS = (Level(0.0, 1200), Level(1.0, 1200), Level(10.0, 1440), Level(60.0, 1440), Level(600.0, 1008))
-"""The last 20 minutes by the second, 4 hours, a day, a week."""
+"""The newest 1200 samples, and 20 minutes by the second, 4 hours, a day and a week by longer spans."""
 
 
 def _time_of(sample: Timed) -> float:
@@ -43,7 +43,7 @@ def _time_of(sample: Timed) -> float:
 
 
 class Levels(Generic[S]):
-    """Samples, each newer than the one before."""
+    """Samples over time, each newer than the one before."""
 
     def __init__(self, levels: tuple[Level, ...] = LEVELS) -> None:
         self._kept: tuple[tuple[Level, deque[S]], ...] = tuple((level, deque(maxlen=level.count)) for level in levels)
@@ -89,7 +89,9 @@ class Levels(Generic[S]):
         return max(before, key=_time_of, default=None)
 
     def last(self, window_s: float, until: float) -> tuple[S, ...]:
-        """The samples of the last `window_s` seconds until `until`, from the finest level that has all of them."""
+        """The samples of the last `window_s` seconds until `until`, from the finest level that reaches back so far.
+
+        Where there are none in that time, the last sample before it."""
         since = until - window_s
         for level, samples in self._kept:
             if len(samples) < level.count or samples[0].time <= since:
@@ -115,12 +117,12 @@ class Levels(Generic[S]):
         return cells
 
     def _ending(self, samples: Iterable[S], until: float) -> tuple[S, ...]:
-        """These samples with the last one until then, which a coarse level may lack."""
+        """These samples, and the last sample until `until`, which a coarse level may lack."""
         found, last = tuple(samples), self.at(until)
         return (*found, last) if last is not None and last not in found[-1:] else found
 
     def _spread(self, span_s: float, since: float) -> Iterator[S]:
-        """The samples since a time of the coarsest level that has one in each span of this length."""
+        """The samples since a time, from the coarsest level whose spans divide `span_s`."""
         fits = [samples for level, samples in self._kept if level.span_s and not span_s % level.span_s]
         samples = fits[-1] if fits else self._kept[0][1]
         return islice(samples, _not_before(samples, since), None)
@@ -141,14 +143,14 @@ def _not_before(samples: deque[S], time: float) -> int:
 
 
 class Highest:
-    """The highest of some values since any time of the last week, to within a minute."""
+    """Tells the highest value since any time of the last week; that time is exact to a minute."""
 
     KEPT_S = 7 * 86_400.0
     SPAN_S = 60.0
 
     def __init__(self) -> None:
         self._falling: deque[tuple[float, int]] = deque()
-        """Each is higher than all after it: at most one a span."""
+        """(time, value) pairs, each value higher than all that follow; at most one pair in a span of `SPAN_S`."""
 
     def copy(self) -> Highest:
         """An independent copy."""

@@ -24,9 +24,9 @@ NO_FACTS = DriverFacts(None, NOT_ASKED, NOT_ASKED, NOT_ASKED)
 class DeviceLayout:
     """One device in a look: segments with their release, the owner of each live block, and sums.
 
-    `statistics` are the counters of the look itself, so everything here is of one moment; `owners` is by the address of
-    a live block. `by_category` adds up to `statistics.allocated_bytes`. `names_time` is when the tensors were read
-    (epoch seconds): in this look, or in an earlier one if this had no time for them; 0 if never.
+    `statistics` are the counters of the look itself, so everything here is of one moment; the keys of `owners` are the
+    addresses of live blocks. `by_category` adds up to `statistics.allocated_bytes`. `names_time` is when the tensors
+    were read (epoch seconds): in this look, or in an earlier one if this look had no time for them; 0 if never.
     """
 
     statistics: AllocatorStatistics
@@ -38,7 +38,7 @@ class DeviceLayout:
     storages: tuple[Storage, ...]
     names_time: float = 0.0
     is_searched: bool = True
-    """Whether nothing leads to the blocks without a name, as far as looks can tell."""
+    """Whether looks have searched everything they can: no variable leads to the blocks that have no name."""
 
     @property
     def blockers(self) -> Iterator[Blocker]:
@@ -47,7 +47,7 @@ class DeviceLayout:
 
     @property
     def not_yet_bytes(self) -> int:
-        """What has no name because looks have not come to it yet."""
+        """Bytes that have no name only because no look has searched for them yet."""
         newer = self.by_category.get(Category.NEWER, 0)
         return newer if self.is_searched else newer + self.by_category.get(Category.UNATTRIBUTED, 0)
 
@@ -56,8 +56,8 @@ class DeviceLayout:
 class DeviceMoment:
     """One device of the attached process.
 
-    `statistics` are the newest counters, `layout` the newest look, which may be older (None: no look so far). `top` is
-    the look of the last minute with the most allocated memory.
+    `statistics` are the newest counters, `layout` is of the newest look, which may be older (None: no look so far).
+    `top` is of the look with the most allocated memory in the last minute.
     """
 
     index: int
@@ -72,18 +72,18 @@ class DeviceMoment:
 
     @property
     def number(self) -> str:
-        """The number of the device in words."""
+        """The device's number, as `device_number` writes it."""
         return device_number(self.index, self.driver.nvml_index)
 
 
 def device_number(index: int, nvml_index: int | None) -> str:
-    """PyTorch's index, with NVML's where `CUDA_VISIBLE_DEVICES` makes that another one: "0 (GPU 1)"."""
+    """PyTorch's index, with NVML's where it differs because of `CUDA_VISIBLE_DEVICES`: "0 (GPU 1)"."""
     return str(index) if nvml_index in (None, index) else f"{index} (GPU {nvml_index})"
 
 
 @dataclass(frozen=True, slots=True)
 class HostMoment:
-    """The process's host memory: resident, pinned by PyTorch, and in tensors, which are `storages`.
+    """The process's host memory: resident, pinned by PyTorch, and in tensors, whose storages are `storages`.
 
     `workers` are the child processes that load its data, None if there are none.
     """
@@ -113,7 +113,7 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class OpenedFile:
-    """The file that a moment comes from: its kind in words, "snapshot" or "black box", and its name."""
+    """The file that a moment was read from: its kind ("snapshot", "black box") and its name."""
 
     kind: str
     name: str
@@ -124,11 +124,10 @@ class TargetMoment:
     """An attached process at `time` (epoch seconds); its layouts are of `look`, taken at `look_time` (0: no look yet).
 
     `ended` says how the conversation ended, None while it goes on; after the end, the rest is what was read last.
-    `pending_action` is the action that this viewer asked for and that is not done yet, `outcome` that of the last one.
-    `top_look` is the one that the devices' `top` layouts are of.
-    `failure` is the out-of-memory error that a black box is about, `traces` the allocator's trace of each device where
-    one was recorded. `file` is None for a process that runs, and for a recording. `recorded` are the traces of a step
-    that gputui has recorded in this process.
+    `pending_action` is the action that this viewer asked for and that is not done yet, `outcome` the outcome of the
+    last action. The devices' `top` layouts are of `top_look`. `failure` is the out-of-memory error in a black box,
+    `traces` are the allocator's traces of the devices where the file has them. `file` is None for a running process and
+    for a recording. `recorded` are the traces of a step that gputui has recorded in this process.
     """
 
     time: float
@@ -150,17 +149,17 @@ class TargetMoment:
     recorded: RecordedTraces | None = None
     top_look: Look | None = None
     is_top: bool = False
-    """Whether counters and layouts are those of `top_look`."""
+    """Whether the moment shows the counters and layouts of `top_look` instead of those of `look`."""
     serving: Serving | None = None
-    """The inference engine in the process, None where there is none that is known."""
+    """The inference engine in the process, None if there is none that gputui knows."""
     node: str = ""
     """The machine on which the process runs, "" for the viewer's own."""
     garbage: Garbage | None = None
-    """What `gc.collect()` would free; None where it was not looked for."""
+    """What `gc.collect()` would free; None if that was not searched."""
     groups: tuple[Launched, ...] = ()
-    """The process groups that it shares with other ranks."""
+    """The process groups that the process shares with other ranks."""
     main_thread: str = ""
-    """Where the program's own code is in the main thread; "" where it is the only rank, or that is not known."""
+    """The line of the program's own code in the main thread; "" if not known, or if there are no other ranks."""
 
     @property
     def pid(self) -> int:
@@ -169,7 +168,7 @@ class TargetMoment:
 
     @property
     def place(self) -> str:
-        """The PID, behind the machine if that is another one: "node:123"."""
+        """The PID; for a process on another machine "node:123"."""
         return f"{self.node}:{self.pid}" if self.node else str(self.pid)
 
     @property
@@ -183,12 +182,12 @@ class TargetMoment:
         return self.inventory.containers if self.inventory else ()
 
     def device(self, index: int) -> DeviceMoment | None:
-        """The device with PyTorch's index."""
+        """The device that PyTorch numbers `index`."""
         return next((device for device in self.devices if device.index == index), None)
 
     @property
     def used_devices(self) -> tuple[DeviceMoment, ...]:
-        """The devices on which PyTorch has ever reserved memory (a rank sees all and uses one), or else the first."""
+        """The devices on which PyTorch has ever reserved memory, or else the first: a rank sees all and uses one."""
         used = tuple(device for device in self.devices if device.statistics.peak_reserved_bytes)
         return used or self.devices[:1]
 

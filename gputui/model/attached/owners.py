@@ -1,4 +1,4 @@
-"""Whose a storage is, as a value that writes itself as text: nothing takes that apart. What keeps what is nobody's."""
+"""Names of a storage's owner, whose facts are fields (nothing parses the text), and what keeps storages without one."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from typing import NamedTuple
 
 
 class OwnerKind(str, Enum):
-    """What the words of an owner's name stand for."""
+    """What an owner's name names."""
 
     VARIABLE = ""
     STATE = "state"
-    """Of an optimizer, for one parameter."""
+    """State of an optimizer for one parameter."""
     PARAM_GROUP = "param_group"
-    """Of an optimizer, for a group of parameters."""
+    """A value in one of an optimizer's parameter groups."""
     ARGUMENT = "argument"
-    """Of an operation that has saved it for its backward pass."""
+    """An argument that an operation has saved for its backward pass."""
     RESULT = "result"
-    """Of an operation; no variable leads to it."""
+    """The result of an operation, to which no variable leads."""
     COPY = "copy"
-    """Of a parameter, with another element type."""
+    """A copy of a parameter with another element type."""
     UNNAMED = "unnamed"
-    """A tensor to which no variable leads, after its class."""
+    """A tensor to which no variable leads: its class is named."""
     CYCLE = "cycle"
-    """Objects that refer to each other, and to which nothing else does."""
+    """Objects that refer to each other, and to which nothing else refers."""
     LINE = "line"
-    """The line that allocated it is all that is known."""
+    """Only the line that allocated the storage is known."""
     WORDS = "words"
-    """A sentence of the probe's."""
+    """A sentence that the probe wrote."""
 
 
 _TEXTS = {
@@ -39,7 +39,7 @@ _TEXTS = {
     OwnerKind.UNNAMED: "unnamed {path}{part}",
     OwnerKind.CYCLE: "A cycle of {path}",
 }
-"""Without the place; the others are `{path}{part}`."""
+"""The text of a name without its place; of kinds that are not here it is `{path}{part}`."""
 EXCEPTIONS = {
     "held": "exception {holder}",
     "of_cell": "exception of {holder}",
@@ -61,7 +61,7 @@ _FUNCTION = re.compile(r"(?P<file>[^:]+):\d+(?:, \d+)* in (?P<name>.+)")
 
 
 class State(NamedTuple):
-    """`opt.state[model.fc.weight].exp_avg`: the optimizer, the parameter and the name of the state; "" if not said."""
+    """Of `opt.state[model.fc.weight].exp_avg`, "opt", "model.fc.weight" and "exp_avg"; "" for what a name lacks."""
 
     optimizer: str = ""
     parameter: str = ""
@@ -69,20 +69,20 @@ class State(NamedTuple):
 
 
 class OwnerName(str):
-    """`losses[3] (train.py:23 in step)`: the name of an owner, as text, with the facts that it was written from.
+    """The name of an owner, `losses[3] (train.py:23 in step)`, as text with the facts that it was written from.
 
-    `path` is the text without what stands in brackets, and `start` the first of the facts: the variable with the steps
-    from it to the tensor, or what else the kind says. `place` is the line of the variable, or those that assign it.
+    `path` is the text without the part in brackets, `start` the first fact: a variable with the steps from it to the
+    tensor, or what `kind` says. `place` is the line of the variable's function, or the lines that assign the variable.
     """
 
     __slots__ = ("exception", "facts", "holder", "kind", "of", "part", "path", "place", "start", "where")
 
     exception: str
-    """What keeps a local variable alive, in words: "exception errors[3]", "last exception"; else ""."""
+    """The exception that keeps the local variable: "exception errors[3]", "last exception"; "" without one."""
     facts: tuple[str, ...]
-    """All that it was made from."""
+    """The arguments of the constructor, as the protocol and recordings have them."""
     holder: str
-    """The variable that holds this exception, `errors[3]`; else ""."""
+    """The variable that holds this exception, `errors[3]`; "" without one."""
     kind: OwnerKind
     of: str
     part: str
@@ -90,7 +90,7 @@ class OwnerName(str):
     place: str
     start: str
     where: str
-    """What stands in brackets behind the path."""
+    """The text in brackets behind the path."""
 
     def __new__(
         cls,
@@ -115,7 +115,7 @@ class OwnerName(str):
         return name
 
     def without_exception(self) -> OwnerName:
-        """The same, if no exception keeps it."""
+        """The same name without the exception that keeps the variable."""
         return OwnerName(*self.facts[:5])
 
     @property
@@ -131,7 +131,7 @@ class OwnerName(str):
 
     @property
     def state(self) -> State:
-        """What is known of an optimizer's state."""
+        """The parts of the name of an optimizer's state; all are "" for other kinds."""
         if self.kind is OwnerKind.STATE:
             slot = _SLOT.match(self.part)
             return State(self.start, self.of, slot[1] if slot else "")
@@ -145,18 +145,18 @@ class OwnerName(str):
 
     @property
     def layer_of_cache(self) -> str:
-        """The path to keys or values without the index of the pair of both, where they are one: `past[3]`."""
+        """The path of a layer in a KV cache, `past[3]` for both `past[3][0]` (keys) and `past[3][1]` (values)."""
         return _PAIR.sub("", self.path)
 
     @property
     def collection_of_holder(self) -> str:
-        """The list or dictionary that the exception is in, `run.errors` for `run.errors[3][1]`; else ""."""
+        """The list or dictionary that holds the exception, `run.errors` for `run.errors[3][1]`; "" without one."""
         collection, bracket, _ = self.holder.partition("[")
         return collection if bracket else ""
 
     @property
     def output(self) -> tuple[str, str]:
-        """What a notebook or Python's prompt calls a displayed value, and its cell: ("Out[7]", "7"), ("_", "")."""
+        """The name of a displayed value in a notebook or Python's prompt, and its cell: ("Out[7]", "7"), ("_", "")."""
         found = _OUTPUT.match(self.path)
         return (found["name"], found["cell"] or "") if found else ("", "")
 
@@ -170,17 +170,17 @@ def variables_of(names: Iterable[str]) -> frozenset[str]:
 
 
 def root_of(path: str) -> str:
-    """The variable of a model in the path of one of its parameters."""
+    """The variable of a model in the path of one of its parameters; the path itself if it begins with no variable."""
     found = _ROOT.match(path)
     return found[0] if found else path
 
 
 class Keeper(str, Enum):
-    """What keeps a storage alive that no variable of the program leads to."""
+    """What keeps a storage alive to which no variable of the program leads."""
 
     NONE = ""
     EXCEPTION = "exception"
-    """An exception that is being handled or that a variable holds keeps the locals of the functions it came through."""
+    """An exception, which is being handled or in a variable, keeps the locals of the functions that it came through."""
     LAST_EXCEPTION = "last_exception"
     NOTEBOOK_EXCEPTION = "notebook_exception"
     LOST_EXCEPTION = "lost_exception"
@@ -195,25 +195,25 @@ class Keeper(str, Enum):
 
     @property
     def facts(self) -> KeeperFacts:
-        """What is said of it."""
+        """The words for the keeper."""
         return KEEPERS[self]
 
 
 class KeeperFacts(NamedTuple):
-    """What is said of a keeper. One with a `title` needs no rule of its own in `explain/advice/held/keepers.py`."""
+    """The words for a keeper. One with a `title` needs no rule of its own in `explain/advice/held/keepers.py`."""
 
     words: str
-    """The keeper in a sentence."""
+    """The keeper's name inside a sentence."""
     rule: str = ""
-    """The kind of the finding that says what it keeps."""
+    """The kind of the finding that says what the keeper keeps."""
     cure: str = ""
-    """What frees that, where one sentence says it; may have a place for {bytes}."""
+    """What frees the kept storages, if one sentence can say it; may contain {bytes}."""
     title: str = ""
-    """Of the finding, without its bytes; may have places for {name}, the owner's, and {line}, as `told` has them."""
+    """The title of the finding, without its bytes; may contain {name} (the owner's) and {line}, as `told` sets them."""
     evidence: str = ""
-    """Explains the title, where the owner of what is kept says all about that; otherwise what is kept is listed."""
+    """Explains the title, where the owner's name says all about the kept storages; "": they are listed instead."""
     is_mistake: bool = False
-    """Nobody keeps that on purpose: the finding is a problem, comes first, and is said of small programs, too."""
+    """Nobody keeps storages so on purpose: the finding is a problem, comes first, and shows in small programs, too."""
 
 
 _FORGET_LAST = "import sys, gc; sys.last_value = sys.last_traceback = sys.last_exc = None"
@@ -264,5 +264,5 @@ KEEPERS = {
     ),
     Keeper.UNKNOWN: KeeperFacts("something unknown to this gputui"),
 }  # fmt: skip
-"""Of two of one rule, what frees the earlier one frees the later one, too. The statements for notebooks were tried in
-ipykernel 7 with IPython 9: each frees the memory at once."""
+"""Of two keepers with the same rule, the cure of the first also frees what the second keeps. The statements for
+notebooks were tried in ipykernel 7 with IPython 9: each frees the memory at once."""

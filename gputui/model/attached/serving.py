@@ -1,7 +1,7 @@
-"""An inference server as it describes itself, in its own words: its flags, its profiling run, its cache, its requests.
+"""An inference server as it describes itself: its flags, its profiling run, its KV cache, its requests.
 
-Each value is what the engine's own objects hold; None where this version has it elsewhere, or not.
-"""
+Field names are the engine's. Each value is what the engine's objects hold, None where this version lacks it or has it
+elsewhere."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DTYPE_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "uint8": 1, "float8_e4
 
 @dataclass(frozen=True, slots=True)
 class ServingSettings:
-    """The engine's flags as they hold; `longest_of_model` is the length that the model was made for, in tokens."""
+    """The engine's flags in force; `longest_of_model` is the longest sequence the model was made for, in tokens."""
 
     model: str | None = None
     dtype: str | None = None
@@ -40,9 +40,9 @@ class ServingSettings:
 class ServingProfile:
     """What the engine measured when it started, before it allocated the cache.
 
-    `device_total_bytes` and `free_before_bytes` are cudaMemGetInfo's, before the weights were loaded. Of the device,
-    `requested_bytes` were to be used (gpu_memory_utilization). `consumed_bytes` were gone after the profiling run, and
-    `activation_peak_bytes` needed on top at its peak (graphs as estimated included); `kv_available_bytes` were left.
+    `device_total_bytes` and `free_before_bytes` are cudaMemGetInfo's, before the weights were loaded. The engine was to
+    use `requested_bytes` of the device (gpu_memory_utilization). After the profiling run `consumed_bytes` were gone; at
+    its peak it needed `activation_peak_bytes` more, with the estimate for graphs. `kv_available_bytes` were left.
     """
 
     device_total_bytes: int | None = None
@@ -57,7 +57,7 @@ class ServingProfile:
 
 @dataclass(frozen=True, slots=True)
 class KvGroup:
-    """Layers of the cache that share a table of blocks; `block_size` is in tokens, `heads` are those on this device."""
+    """Layers that share a block table; `block_size` is in tokens, `heads` are the KV heads on this device."""
 
     layers: int | None = None
     block_size: int | None = None
@@ -69,7 +69,7 @@ class KvGroup:
 
     @property
     def block_bytes(self) -> int:
-        """What a block takes, of all layers together; 0 where that does not follow."""
+        """Bytes of a block in all layers together; 0 where a field or the size of the data type is not known."""
         width = DTYPE_BYTES.get(self.dtype or "", 0)
         sizes = (self.head_size or 0) + (self.head_size_v or self.head_size or 0)
         return (self.layers or 0) * (self.block_size or 0) * (self.heads or 0) * sizes * width
@@ -77,10 +77,10 @@ class KvGroup:
 
 @dataclass(frozen=True, slots=True)
 class KvTensor:
-    """Where layers of the cache lie, as the engine planned it.
+    """An allocation for layers of the cache, as the engine planned it.
 
-    With `shared_by` (layers), `size_bytes` is an allocation of its own; with `layers`, it is that of the one allocation
-    behind the whole cache.
+    With `shared_by` (a number of layers), `size_bytes` is the size of an allocation for these layers; with `layers`, it
+    is the size of the one allocation behind the whole cache.
     """
 
     size_bytes: int | None = None
@@ -90,9 +90,9 @@ class KvTensor:
 
 @dataclass(frozen=True, slots=True)
 class KvCache:
-    """The cache of keys and values as it was allocated.
+    """The KV cache as it was allocated.
 
-    `block_bytes` is what a block takes, where the engine says that and not where its layers lie.
+    `block_bytes` are those of a block in all layers, where the engine tells them instead of `tensors`.
     """
 
     blocks: int | None = None
@@ -102,7 +102,7 @@ class KvCache:
 
     @property
     def size_bytes(self) -> int | None:
-        """What it takes, None where the engine does not say it."""
+        """The size of the cache, None where it does not follow from what the engine tells."""
         sizes = [tensor.size_bytes for tensor in self.tensors if tensor.size_bytes]
         if not sizes:
             each = self.block_bytes or (self.groups[0].block_bytes if len(self.groups) == 1 else 0)
@@ -111,13 +111,13 @@ class KvCache:
 
     @property
     def bytes_per_block(self) -> int | None:
-        """What a block takes, of all layers together; None where that is not known."""
+        """Bytes of a block in all layers together; None where they are not known."""
         size_bytes = self.size_bytes
         return size_bytes // self.blocks if size_bytes and self.blocks else None
 
     @property
     def layers(self) -> int:
-        """How many layers have keys and values in it."""
+        """How many layers have keys and values in the cache."""
         return sum(group.layers or 0 for group in self.groups)
 
 
@@ -125,9 +125,9 @@ class KvCache:
 class KvUse:
     """The cache and the requests at the moment.
 
-    Of the `blocks`, `null_blocks` are never used (vLLM has one). Of the `free_blocks`, some may still hold a prefix:
-    `prefix_blocks` counts all that do, in use or free. `tokens`, `longest_tokens` and `preemptions` are those of the
-    `requests_read` of the running requests.
+    `null_blocks` of the `blocks` are never used (vLLM has one). `prefix_blocks` counts the blocks, in use or free, that
+    hold a prefix of earlier requests. Of the running requests, `requests_read` were read: `tokens`, `longest_tokens`
+    and `preemptions` are those of these requests.
     """
 
     blocks: int | None = None
@@ -144,7 +144,7 @@ class KvUse:
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """An engine in this process; `role` is which of the server's processes it is: "engine core", "worker"."""
+    """An engine in the attached process; `role` says which process of the server that is: "engine core", "worker"."""
 
     name: str
     version: str
@@ -157,7 +157,7 @@ class Serving:
 
 @dataclass(frozen=True, slots=True)
 class ServerPage:
-    """What a server says on its page of metrics: sums over the engines behind it; None for what it does not have.
+    """What a server says on its page of metrics, as sums over its engines; None for what the page does not have.
 
     `kv_use_share` is the mean share of the KV cache that is in use, from 0 to 1. Since the server started,
     `prefix_queried_tokens` were looked up in the prefix cache, and `prefix_hit_tokens` of them found; SGLang has a

@@ -1,4 +1,4 @@
-"""An attached process: what its probe sends."""
+"""The messages that a probe sends about its process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gputui.model.reading import Problem
 class TorchDevice:
     """A device as the attached process numbers it: `index` is PyTorch's, `uuid` is the physical device's.
 
-    `uuid` is "" if PyTorch does not report it (before 2.5). `visible_as` is the process's entry of
+    `uuid` is "" if PyTorch does not report it (before 2.5). `visible_as` is the device's entry in the process's
     CUDA_VISIBLE_DEVICES: an index, a (shortened) UUID, or "" if the variable is not set.
     """
 
@@ -59,7 +59,7 @@ class Recorder(str, Enum):
 class Swing:
     """How far a device's allocated memory rose and fell in the last `seconds` (a minute at most), from many reads.
 
-    `step_s` is how long the program takes from one rise to the next, None where that is not known.
+    `step_s` is the time from one rise to the next, which is a step of the program; None where it is not known.
     """
 
     device: int
@@ -71,9 +71,9 @@ class Swing:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """The cheap part, sent often: counters of each device and of the host.
+    """The counters of each device and of the host, which are cheap to read and sent often.
 
-    `automatic` is how automatic looks are taken now: "walk", or None where none are taken.
+    `automatic` is how automatic looks are taken now: "walk", or None where there are none.
     """
 
     time: float
@@ -84,11 +84,11 @@ class Statistics:
     history: Recorder = Recorder.NOBODY
     swings: tuple[Swing, ...] = ()
     serving: Serving | None = None
-    """What an inference engine in the process says of itself; None where there is none that is known."""
+    """The inference engine in the process, None if there is none that the probe knows."""
     groups: tuple[Launched, ...] = ()
-    """The process groups that it shares with other ranks."""
+    """The process groups that the process shares with other ranks."""
     main_thread: str = ""
-    """Where the program's own code is in the main thread, "train.py:23 in step"; read where there are groups."""
+    """The line of the program's own code in the main thread, "train.py:23 in step"; "" without `groups`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class CycleMaker(str, Enum):
 
     OBJECTS = ""
     FUNCTION = "function"
-    """It refers to an object that holds it."""
+    """A function refers to an object that holds the function."""
     FRAME = "frame"
     """A variable of a function holds the exception that keeps its frame."""
     IMPORT = "import"
@@ -112,11 +112,11 @@ class CycleMaker(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Cycles:
-    """Cycles of one kind: `count` objects of the class `type`, and the storages that they keep, as (address, bytes).
+    """Reference cycles of one kind: `count` objects of the class `type`, and the storages they keep, (address, bytes).
 
     `closed_by` says how the references go around: "hook (train.py:14) refers to the Net that holds it". `is_least`: the
-    graphs of tensors in them may keep more, as PyTorch before 2.10 does not tell what a graph has saved. `function` is
-    the name of the function that makes them, if one does.
+    autograd graphs in the cycles may keep more storages, as PyTorch before 2.10 does not tell what a graph has saved.
+    `function` is the name of the function that makes the cycles, "" where none does.
     """
 
     device: int
@@ -131,12 +131,12 @@ class Cycles:
 
 @dataclass(frozen=True, slots=True)
 class ReferencesPart:
-    """Of each object its address, that of its type, how many references to it are counted, how many it has to others.
+    """A part of the program's Python objects, as columns: address, address of the type, reference count, referents.
 
-    `referents` are the addresses of those others, one object's after the other's; `tensors` and `nodes` are the numbers
-    of objects in this part that are tensors, and nodes of autograd graphs. `next` is where to go on, None after the
-    last part. `reason` says why nothing was read. `is_broken`: objects may have been passed over, as Python has moved
-    them meanwhile; all has to be read again. `stop_ms` is for how long the program was stopped.
+    `lengths` counts each object's referents, and `referents` has their addresses, object after object. `tensors` and
+    `nodes` are the positions in this part of tensors and of nodes of autograd graphs. `next` is where to go on, None
+    after the last part. `reason` says why nothing was read. `is_broken`: objects may be missing because Python has
+    moved them meanwhile, so all parts have to be read again. `stop_ms` is how long the program was stopped.
     """
 
     addresses: array[int]
@@ -154,7 +154,7 @@ class ReferencesPart:
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """What `gc.collect()` would free, proven at `time` (epoch seconds); or `reason`: why that is not known."""
+    """What `gc.collect()` would free, proven at `time` (epoch seconds), or the `reason` why that is not known."""
 
     time: float
     groups: tuple[Cycles, ...] = ()
@@ -163,7 +163,7 @@ class Garbage:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The expensive part, taken on request or when something changed: the block map and the inventory of one moment.
+    """The block map and the inventory of one moment: expensive, so taken on request or when something changed.
 
     `map` is None if the allocator has none (another backend, or CUDA is not initialised).
     """
@@ -221,7 +221,7 @@ class Mark:
 
 
 class ActionName(str, Enum):
-    """What a viewer can have the probe do in the program."""
+    """The actions that a viewer can have the probe do in the program."""
 
     COLLECT = "collect"
     EMPTY_CACHE = "empty_cache"
@@ -245,8 +245,8 @@ class ActionCounters:
 class ActionResult:
     """The result of an action; `reason` is a sentence if it was not done, or not completely, else "".
 
-    `took_s` is the action alone. `map` is the allocator's map right before an `empty_cache()`, from which its effect is
-    predicted. `collected` is how many objects `gc.collect()` found unreachable.
+    `took_s` is how long the action itself took. `map` is the allocator's map right before an `empty_cache()`, from
+    which its effect is predicted. `collected` is how many objects `gc.collect()` found unreachable.
     """
 
     time: float

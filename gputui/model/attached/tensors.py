@@ -12,7 +12,7 @@ from gputui.protocol import categories
 
 
 class Category(str, Enum):
-    """What a storage is for, in the words of the attach document."""
+    """What a storage is for; the values are those of the attach document."""
 
     PARAMETER = categories.PARAMETER
     GRADIENT = categories.GRADIENT
@@ -26,33 +26,33 @@ class Category(str, Enum):
     OTHER = categories.OTHER
     UNATTRIBUTED = "unattributed"
     NEWER = "newer"
-    """Allocated after the tensors were looked at; the attach document counts it as unattributed."""
+    """Allocated after the look at the tensors; the attach document counts it as unattributed."""
 
     @property
     def words(self) -> str:
-        """The category in a sentence: "optimizer state", "KV cache"."""
+        """The category's name inside a sentence: "optimizer state", "KV cache"."""
         return CATEGORIES[self].words or self.value.replace("_", " ")
 
 
 class CategoryFacts(NamedTuple):
-    """How a category is shown, and what is said of it. What models own is in `protocol/categories.py`."""
+    """How a category is shown and described. `protocol/categories.py` says which categories models own."""
 
     letter: str
-    """Stands for it where there are no colours."""
+    """Shown for the category where there are no colours."""
     colours: tuple[str, str]
-    """In a style sheet, and of a terminal with 16 colours."""
+    """Its colour in a style sheet, and that of a terminal with 16 colours."""
     short: str
-    """In the legend of the map."""
+    """Its name in the legend of the map."""
     plural: str
-    """As a heading, and in a sum."""
+    """Its name as a heading, and in a sum."""
     stuck: str
-    """What to do where it keeps a segment; {setting} and {caution}: `explain/advice/allocator/expandable.py`."""
+    """What to do where it keeps a segment; `explain/advice/allocator/expandable.py` sets {setting} and {caution}."""
     words: str = ""
-    """In a sentence, if that is not its value."""
+    """Its name inside a sentence, "": as in the document."""
     holder: str = ""
-    """As what holds memory, if that is not its plural."""
+    """Its name as what holds memory, "": its plural."""
     comes_and_goes: bool = False
-    """Whether it can leak. The others grow while a model is built and in its first step, and then stay."""
+    """Whether it can leak. Other categories grow while a model is built and in its first step, and then stay."""
 
 
 _STAYS = (
@@ -97,15 +97,15 @@ CATEGORIES = {
         "newer than the last look", "tensors newer than the last look", comes_and_goes=True,
     ),
 }  # fmt: skip
-"""In the order in which they are shown."""
+"""The categories in the order in which they are shown."""
 OF_MODELS = tuple(category for category in CATEGORIES if category.value in categories.OWNED)
 WEIGHTS = tuple(category for category in CATEGORIES if category.value in categories.WEIGHTS)
 COMES_AND_GOES = tuple(category for category, facts in CATEGORIES.items() if facts.comes_and_goes)
 OF_VARIABLES = tuple(category for category in COMES_AND_GOES if category is not Category.KV_CACHE)
-"""A cache of keys and values counts as a whole, whatever variable has it."""
+"""What variables hold one by one, while a KV cache counts as a whole, whatever variables hold it."""
 OF_MODULES = (*WEIGHTS, Category.BUFFER)
 NAMELESS = (Category.UNATTRIBUTED, Category.NEWER)
-"""Memory of which no owner is known, or not yet."""
+"""Memory whose owner is not known, or not yet."""
 
 HOST = -1
 """The device number of storages in host memory."""
@@ -117,12 +117,12 @@ class Storage:
 
     `owner` is a name a person would write: "model.layers.0.weight", "logits (train.py:23 in step)". The line is that at
     which the function is or, for a tensor with an autograd graph, those that assign the variable: "train.py:20, 23".
-    `type`, `shape` and `dtype` are those of the tensor that it is named after. `saved_by` is the operation that keeps
-    it for backward, or "". `module` is the path of the module that owns it or whose forward pass made it,
-    "model.transformer.h.0.mlp.c_fc", or "" where the probe does not know it. `keeper` says what keeps it alive if no
-    variable of the program does. `kept_by` is the variable whose autograd graph keeps the storage,
-    "losses[3] (train.py:31 in main)", if no variable holds the storage itself. `views` are the parts that its tensors
-    show, as (offset, bytes), where they are a quarter of it at most; () otherwise.
+    `type`, `shape` and `dtype` are those of the tensor after which the storage is named. `saved_by` is the operation
+    that saved it for backward, or "". `module` is the path of the module that owns it or whose forward pass made it,
+    "model.transformer.h.0.mlp.c_fc", or "" where the probe does not know it. `keeper` says what keeps the storage alive
+    if no variable of the program does. `kept_by` is the variable whose autograd graph keeps the storage,
+    "losses[3] (train.py:31 in main)", if no variable holds the storage itself. `views` are the parts that tensors
+    cover, as (offset, bytes), if these are at most a quarter of the storage; () otherwise.
     """
 
     device: int
@@ -142,12 +142,12 @@ class Storage:
 
     @property
     def shown_bytes(self) -> int:
-        """How much of it the tensors show that were found."""
+        """How much of the storage is covered by the tensors that were found."""
         return min(self.size_bytes, sum(size for _, size in self.views)) if self.views else self.size_bytes
 
     @property
     def hidden_bytes(self) -> int:
-        """How much of it they keep and do not show."""
+        """How much of the storage its tensors keep and do not cover."""
         return self.size_bytes - self.shown_bytes
 
 
@@ -156,11 +156,11 @@ class Container:
     """A list, dictionary, set, deque or `lru_cache` in which tensors were found.
 
     `ident` is the same in all looks at one container; `name` can differ, as it is that of the nearest variable.
-    `where` is the place of that variable, "train.py:31 in main" or "metrics.py" for a global, and `held_by` the
-    class that has it as an attribute, "Metrics in callbacks.py"; `grown_at` is the line of the program that adds to
-    it, "callbacks.py:31 in after_batch", or "" where none was found. `elements` is its exact length, and `limit`
-    the `maxlen` of a deque or the `maxsize` of a cache (0: none). Of its elements, `read` had tensors in this look,
-    and `graphs` of these keep an autograd graph; the graphs of `walked` of them have `nodes` operations together.
+    `where` is the place of that variable, "train.py:31 in main" or "metrics.py" for a global, and `held_by` the class
+    that has the container as an attribute, "Metrics in callbacks.py"; `grown_at` is the line of the program that adds
+    to it, "callbacks.py:31 in after_batch", or "" where none was found. `elements` is its exact length, and `limit` the
+    `maxlen` of a deque or the `maxsize` of a cache (0: none). In this look, `read` elements had tensors, and `graphs`
+    of these keep an autograd graph; of those, `walked` graphs were followed and have `nodes` operations together.
     """
 
     ident: int
@@ -179,7 +179,7 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class KnownSize:
-    """What a block without a tensor most likely is, if exactly this size was requested on this device."""
+    """What a block without a tensor most likely is, if exactly this size was requested for it on this device."""
 
     device: int
     size_bytes: int
@@ -192,8 +192,8 @@ class KnownSize:
 class Inventory:
     """All storages found in one look.
 
-    `how` is "walk" (known modules and optimizers, autograd graph, frames) or "scan" (every Python object).
-    `is_of_one_moment` is false if it could not be taken together with the allocator's map.
+    `how` is "walk" (known modules and optimizers, autograd graph, frames), "scan" (every Python object) or "snapshot"
+    (a file of PyTorch's). `is_of_one_moment`: it was taken together with the allocator's map.
     """
 
     storages: tuple[Storage, ...]
@@ -203,21 +203,21 @@ class Inventory:
     known_sizes: tuple[KnownSize, ...] = ()
     """Workspaces and the like, which no Python object owns and which only their requested size identifies."""
     is_complete: bool = True
-    """False if there was no time for everything: `storages` are then part of what there is."""
+    """False if there was no time for everything: some storages may be missing."""
     time: float = 0.0
     """When the inventory was taken (epoch seconds); 0: in the look it belongs to."""
     newer: tuple[tuple[int, int], ...] = ()
-    """(device, address) of the blocks that were allocated after it was taken."""
+    """(device, address) of the blocks that were allocated after the inventory was taken."""
     containers: tuple[Container, ...] = ()
-    """Those with most elements that hold tensors; the search may not have come to others."""
+    """The containers with the most elements that hold tensors; the search may not have come to others."""
     empties: tuple[str, ...] = ()
     """Where the program calls `torch.cuda.empty_cache()`: "train.py:31 in step"."""
     creates_graph: tuple[str, ...] = ()
-    """Where it passes `create_graph` to a function."""
+    """Where the program passes `create_graph` to a function."""
     may_find_more: bool = False
-    """Whether the probe knows ways to what has no name that it has not gone yet."""
+    """Whether the probe has not followed all references yet, and may find owners of what has no name."""
 
     @property
     def is_searched(self) -> bool:
-        """Whether nothing leads to what has no name, as far as looks can tell."""
+        """Whether looks have searched all they can, so that what has no name now gets none in later looks."""
         return self.is_complete and not self.may_find_more

@@ -1,4 +1,4 @@
-"""An attached process over time: the counters of every moment, the newest moments whole; the position of a replay."""
+"""An attached process over time: the counters of all moments, and the newest moments whole. The place in a replay."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ from gputui.model.attached.moment import CounterPoint, TargetMoment
 from gputui.model.attached.target import Mark
 
 WHOLE_MOMENTS = 120
-"""How many moments are kept with their layouts at most; moments between two looks share one."""
+"""How many moments are kept with their layouts at most; moments between two looks share a layout."""
 
 BLOCKS_AT_MOST = 200_000
-"""Of all looks that are kept whole together: with its tensor, a block takes three quarters of a kilobyte."""
+"""Of all kept looks together; a block with its tensor takes three quarters of a kilobyte."""
 LOOKS_AT_LEAST = 24
-"""So many are kept nevertheless: no rule compares more."""
+"""How many looks are kept even with more blocks: no rule compares more looks."""
 BLOCKS_OF_ALL = 1_000_000
-"""What all attached processes share where there are more than five."""
+"""`BLOCKS_AT_MOST` for all attached processes together, where there are more than five."""
 LOOKS_AMONG_MANY = 4
-"""So many looks are kept of each of these nevertheless."""
+"""`LOOKS_AT_LEAST` for each process, where there are more than five."""
 
 MARKED_MOMENTS = 40
 """The moments of this many newest marks are kept whole as long as the process is attached."""
 
 
 class Timeline:
-    """Moments so far; times are epoch seconds, ascending."""
+    """The moments of a process so far; times are epoch seconds, ascending."""
 
     def __init__(self, *moments: TargetMoment) -> None:
         self._points: Levels[CounterPoint] = Levels()
         self._noted: dict[int, Noted] = {}
         self._moments: deque[TargetMoment] = deque()
         self._looks: deque[TargetMoment] = deque()
-        """The first moment of each look that a whole moment has."""
+        """The first moment with each look that a kept moment has."""
         self._blocks = 0
-        """How many live blocks these looks have."""
+        """How many live blocks the looks in `_looks` have."""
         self._marked: dict[Mark, TargetMoment] = {}
         self._unmarked_until = 0.0
-        """The time of the newest mark whose moment there was no room for."""
+        """The time of the newest mark whose moment was dropped for lack of room."""
         self._among = 1
         self.is_rough = False
-        """Whether earlier moments lack their looks, right after a jump in a replay."""
+        """Whether moments before the newest one lack their looks, right after a jump in a replay."""
         for moment in moments:
             self.add(moment)
 
@@ -59,13 +59,13 @@ class Timeline:
         return copied
 
     def bare(self) -> Timeline:
-        """A copy without whole moments, but for those of marks, until `complete` brings some."""
+        """A copy that keeps no whole moments but those of marks; `complete` adds the others."""
         copied = self.copy()
         copied._moments, copied._looks, copied._blocks = deque(), deque(), 0
         return copied
 
     def complete(self, moments: Sequence[TargetMoment]) -> None:
-        """Put moments that have their looks in place of the newest ones, which were added without."""
+        """Replace the newest moments, which were added without their looks, by moments that have them."""
         while self._moments and self._moments[-1].time >= moments[0].time:
             self._moments.pop()
         while self._looks and self._looks[-1].time >= moments[0].time:
@@ -75,7 +75,7 @@ class Timeline:
             self._keep_marked(moment)
 
     def add(self, moment: TargetMoment) -> bool:
-        """Add a moment; one that is not newer than the last is dropped: then it is False."""
+        """Add a moment; returns False for one that is not newer than the last, which is dropped."""
         latest = self._points.latest
         if latest is not None and moment.time <= latest.time:
             return False
@@ -92,7 +92,7 @@ class Timeline:
         return True
 
     def share(self, among: int) -> None:
-        """Keep no more looks from here on than there is room for where so many processes are attached."""
+        """From now on, keep no more looks than this process's part of the room for `among` attached processes."""
         self._among = among
 
     def counters(self, device: int, until: float | None = None) -> Counters:
@@ -106,12 +106,12 @@ class Timeline:
         return tuple(self._moments)
 
     def looks(self, before: float) -> list[TargetMoment]:
-        """The first moment of each look that is kept whole, oldest first, of those before a time."""
+        """The first moment with each kept look, oldest first, as far as these moments are before a time."""
         return [moment for moment in self._looks if moment.time < before]
 
     @property
     def marked(self) -> tuple[tuple[Mark, TargetMoment], ...]:
-        """The marks, each with the first look after it (or the last before it, if nothing has changed since)."""
+        """The marks, each with the moment of the first look after it; until that comes, of the last look before it."""
         return tuple(self._marked.items())
 
     @property
@@ -120,7 +120,7 @@ class Timeline:
         return self._moments[-1] if self._moments else None
 
     def at(self, time: float) -> TargetMoment | None:
-        """The last moment not after `time` (or the first), without layouts if only its counters were kept."""
+        """The last moment not after `time` (or the first one); without layouts if only its counters were kept."""
         if not self._moments:
             return None
         index = bisect_right(self._moments, time, key=lambda moment: moment.time)
@@ -130,7 +130,7 @@ class Timeline:
         return _without_layouts(self._moments[0], point) if point else None
 
     def step(self, time: float, steps: int) -> float:
-        """The time of the moment `steps` after `time` (before it, if negative), as far as they are kept."""
+        """The time of the moment `steps` moments after `time` (negative: before it), among those that are kept."""
         for _ in range(abs(steps)):
             moved = self._points.next(time) if steps > 0 else self._points.before(time)
             time = moved.time if moved else time
@@ -148,7 +148,7 @@ class Timeline:
 
     @property
     def _room(self) -> tuple[int, int]:
-        """How many blocks are kept at most, and of how many looks nevertheless."""
+        """How many blocks are kept at most, and how many looks are kept even with more blocks."""
         room = BLOCKS_OF_ALL // self._among
         return (BLOCKS_AT_MOST, LOOKS_AT_LEAST) if room >= BLOCKS_AT_MOST else (room, LOOKS_AMONG_MANY)
 
@@ -159,7 +159,7 @@ class Timeline:
         return has_many_blocks or len(self._moments) > WHOLE_MOMENTS
 
     def _drop_old_looks(self) -> None:
-        """Those that no whole moment has any more."""
+        """Drop the looks that no whole moment has any more."""
         while len(self._looks) > 1 and self._looks[1].time <= self._moments[0].time:
             self._blocks -= _blocks_in(self._looks.popleft())
 
@@ -198,7 +198,7 @@ SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 
 @dataclass(frozen=True, slots=True)
 class Playback:
-    """Seconds since the recording began, its length, and how many recorded seconds pass in a second."""
+    """The place in a recording, its length, and how many recorded seconds pass in a second."""
 
     position_s: float
     length_s: float
@@ -207,7 +207,7 @@ class Playback:
 
     @property
     def shown(self) -> tuple[int, int, float, bool]:
-        """What screens show of it: equal if it looks the same."""
+        """The values as screens show them; equal if the screens need no change."""
         return int(self.position_s), int(self.length_s), self.speed, self.is_playing
 
     @property

@@ -1,4 +1,4 @@
-"""The allocator's trace: what happened on one device, event by event; or what a step without data asked for."""
+"""The allocator's trace: what happened on one device, event by event. The requests of a rehearsed step."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from gputui.protocol.trace_events import ACTIONS
     SNAPSHOT,
     OUT_OF_MEMORY,
 ) = range(len(ACTIONS))
-"""Their numbers."""
+"""The numbers of the events, by their place in `ACTIONS`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
     """The events of one device, oldest first, as columns of equal length: a trace can hold millions.
 
-    `addresses` holds what the device had free (bytes) where the event is an "oom". `times_us` is in microseconds since
-    the epoch, 0 where PyTorch recorded none. `stacks` counts in `stack_table`, -1 where no Python stack was recorded;
-    each stack begins with the innermost frame. `pools` counts in `pool_table`, PyTorch's ids of pools ((0, 0) for the
-    default pools); it is empty where PyTorch recorded none (before 2.13), and -1 stands for an unknown pool.
-    `is_whole` says that the recording began before the program's first allocation, so that every live block is in it.
+    For an "oom" event, `addresses` holds what the device had free (bytes). `times_us` is in microseconds since the
+    epoch, 0 where PyTorch recorded none. `stacks` are places in `stack_table`, -1 where no Python stack was recorded;
+    each stack begins with the innermost frame. `pools` are places in `pool_table`, which has PyTorch's ids of pools
+    ((0, 0) for the default pools); `pools` is empty where PyTorch recorded none (before 2.13), and -1 is an unknown
+    pool. `is_whole`: the recording began before the first allocation, so the allocation of each live block is in it.
     `empty_cache_calls` says of each `torch.cuda.empty_cache()` of the program how many "alloc" and "free_requested"
     events came before it, since a call that releases nothing leaves no event; None where the calls were not counted.
     """
@@ -62,7 +62,7 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class RecordingCost:
-    """What recording a trace cost the program: events by time before it and during it, and its longest stop."""
+    """What recording a trace cost the program: how many events came in what time before and during it; longest stop."""
 
     before_s: float
     before_events: int
@@ -75,7 +75,7 @@ class RecordingCost:
 class RecordedTraces:
     """The traces of all devices, and the look at the moment at which they end.
 
-    `max_events` is how many events of each device were kept, the newest. `cost` is None if gputui did not record them.
+    `max_events` is how many events of each device, the newest, were kept. `cost` is None if gputui did not record them.
     """
 
     traces: tuple[Trace, ...]
@@ -86,19 +86,18 @@ class RecordedTraces:
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """The requests and frees of a step, in order; nothing ran on a GPU.
+    """The memory requests and frees of a step in order, on tensors without data; nothing ran on a GPU.
 
-    `events` holds the number of a request where it is made, and -1 - number where it is freed. By that number are
-    `sizes_bytes`, `categories` (as in the attach document), `modules` (paths, "" for none), `element_bytes` (0 for what
-    is no floating point), `operations` (PyTorch's names) and `lines` (of the program, with a relative path where the
-    file lies below the working folder; None in a backward pass). `marks` says at which event a part begins: model,
-    batch, forward, backward, optimizer; or step.
-    `values_read` is how often the program read a value that nobody knows, `largest_results` how often each operation's
-    result was taken for as large as it can be, because its size depends on values. `streams` are numbers by that of the
-    request, 0 for the default stream. `steps` is how many steps of an optimizer a whole program has taken, None for a
-    function; `is_uncompiled` says that it asked for torch.compile, which was left out. `without_weights` are names of
-    models whose weights were not read. `defaults` are the numbers that the function takes where it is not told another.
-    `sent` is what a rank sends to the next one, for its rehearsal.
+    `events` holds the number of a request where it is made, and -1 - number where it is freed. This number is the place
+    in `sizes_bytes`, `categories` (as in the attach document), `modules` (paths, "" for none), `element_bytes` (0 where
+    it is not floating point), `operations` (PyTorch's names), `streams` (0: the default stream) and `lines` (of the
+    program, with a relative path where the file lies below the working folder; None in a backward pass). `marks` says
+    at which event a part begins: model, batch, forward, backward, optimizer; or step.
+    `values_read` is how often the program read a value, which nobody knows; `largest_results` how often each
+    operation's result was taken to be as large as possible, because its size depends on values. `steps` is how many
+    optimizer steps a whole program has taken, None for a function; `is_uncompiled`: it asked for torch.compile, which
+    was left out. `without_weights` are names of models whose weights were not read. `defaults` are the default numbers
+    of the function's arguments. `sent` is what a rank sends to the next one, as input for the rehearsal of that rank.
     """
 
     torch: str

@@ -1,4 +1,4 @@
-"""What is on screen of a fleet: nothing else is asked for in detail."""
+"""What is on screen of a fleet."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from gputui.model.fleet.parts import JobName, Place
 
 
 class FleetAttention(NamedTuple):
-    """Nodes and jobs whose parts are shown; `wants_jobs`: the list of jobs is shown."""
+    """The nodes and jobs whose parts are shown: no others are asked for in detail. `wants_jobs`: the jobs are shown."""
 
     nodes: frozenset[Place] = frozenset()
     jobs: frozenset[JobName] = frozenset()
     wants_jobs: bool = False
     with_history: frozenset[Place] = frozenset()
-    """Nodes with a graph on screen."""
+    """Nodes whose graph is on screen."""

@@ -1,4 +1,4 @@
-"""Who tells a Prometheus of GPUs, and what can be known of a GPU by each."""
+"""The exporters that report GPUs to a Prometheus, and the quantities that they report."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 
 class Exporter(str, Enum):
-    """The exporters that are known, in the order in which they are believed."""
+    """The exporters that gputui knows, the most trusted first."""
 
     GPUTUI = "gputui export"
     DCGM_NEW = "dcgm-exporter (since 4.9)"
     DCGM = "dcgm-exporter (before 4.9)"
     SMI = "nvidia_gpu_exporter"
     SSH = "gputui through ssh"
-    """In place of an exporter: gputui runs on the nodes while somebody looks."""
+    """No exporter: gputui runs on the nodes while somebody looks."""
 
 
 class Quantity(str, Enum):
@@ -33,7 +33,7 @@ class Quantity(str, Enum):
 
 
 class Found(NamedTuple):
-    """An exporter, and on how many nodes it tells of how many GPUs; a node can have several."""
+    """An exporter, and on how many nodes it reports how many GPUs; a node can have several exporters."""
 
     exporter: Exporter
     nodes: int

@@ -1,4 +1,4 @@
-"""All that is known of a fleet at one moment: what goes from the thread that asks to the screens."""
+"""All that is known of a fleet at one moment: what screens get from the thread that asks the server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gputui.model.fleet.parts import FleetDevice, Holding, Job, JobName, Node, P
 
 
 class TroubleKind(str, Enum):
-    """Why the server gives no answer, as far as anything depends on it."""
+    """Why the server gives no answer, as far as code depends on it."""
 
     UNREACHABLE = "unreachable"
     SLOW = "slow"
@@ -24,7 +24,7 @@ class TroubleKind(str, Enum):
 
 
 class Trouble(NamedTuple):
-    """Why the figures are not of now: a sentence with its remedy, and since when (epoch seconds)."""
+    """Why the figures are old: a sentence with its remedy, and since when (epoch seconds)."""
 
     kind: TroubleKind
     text: str
@@ -32,7 +32,7 @@ class Trouble(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """What was asked of the server since the beginning; `samples` as it counts them, 0 where it does not."""
+    """What the server was asked so far; `samples` are those that it says it has read, 0 if it does not say."""
 
     questions: int = 0
     received_bytes: int = 0
@@ -40,11 +40,11 @@ class Cost(NamedTuple):
 
 
 class Fleet(NamedTuple):
-    """`time` is when the nodes were asked for, 0 before the first answer. `server` is its address for people.
+    """`time` is when the nodes were asked for, 0 before the first answer. `server` is the server's address for people.
 
-    `devices` and `holdings` have the nodes that were asked for in detail, `ranks` such jobs. `jobs` is None until the
-    list was asked for. `known` are the quantities that any exporter tells, and `history` has the last hour of nodes,
-    as shares of 1, the oldest first. `unanswered` has the kinds of findings about which there is no answer, and why.
+    `devices`, `holdings` and `ranks` have the nodes and jobs that were asked for in detail. `jobs` is None until the
+    list was asked for. `known` are the quantities that any exporter reports. `history` has the use of nodes in the last
+    hour, as shares of 1, the oldest first. `unanswered` has kinds of findings that could not be asked for, and why.
     """
 
     server: str

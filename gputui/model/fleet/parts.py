@@ -11,19 +11,19 @@ NOT_EXPORTED = Absent("no exporter tells it", AbsentKind.NOT_SUPPORTED)
 
 
 class Place(NamedTuple):
-    """A node: its name, and its cluster's, "" where the scrape configuration names none."""
+    """A node's name and that of its cluster, "" where the scrape configuration names none."""
 
     cluster: str
     node: str
 
     @property
     def order(self) -> tuple[object, ...]:
-        """A key that sorts node2 before node10."""
+        """A sort key by which node2 comes before node10."""
         return _natural(self.cluster), _natural(self.node)
 
 
 class JobName(NamedTuple):
-    """A job, pod, container or unit: its kind for people ("Slurm job"), and its name."""
+    """A job, pod, container or unit: its kind in words ("Slurm job"), and its name."""
 
     cluster: str
     kind: str
@@ -31,7 +31,7 @@ class JobName(NamedTuple):
 
 
 class Readings(NamedTuple):
-    """Of one GPU, or of several together: shares are means, bytes and watts sums, the temperature is the highest."""
+    """The readings of a GPU, or of several: means of shares, sums of bytes and watts, and the highest temperature."""
 
     busy_percent: Reading[float] = NOT_EXPORTED
     sm_active_percent: Reading[float] = NOT_EXPORTED
@@ -44,7 +44,7 @@ class Readings(NamedTuple):
 
 
 class NodeProblem(NamedTuple):
-    """Why a node tells nothing, or no GPU, and since when (epoch seconds); `is_brief`: that happens, and passes."""
+    """Why a node reports nothing, or no GPU, and since when (epoch seconds); `is_brief`: it may pass by itself soon."""
 
     cause: str
     remedy: str
@@ -53,9 +53,9 @@ class NodeProblem(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A node with its GPUs together; `gone` counts those that were there in the last hour and are not now.
+    """A node with its GPUs together; `gone` counts the GPUs that were there in the last hour and are not now.
 
-    `problem` is why its figures are not of now; `is_awaited`: it was asked, and has not answered yet.
+    `problem` is why its figures are old; `is_awaited`: it was asked, and has not answered yet.
     """
 
     place: Place
@@ -67,9 +67,9 @@ class Node(NamedTuple):
 
 
 class FleetDevice(NamedTuple):
-    """A GPU; `number` is its number on the node as its exporter has it, `name` its model, "" where nobody tells.
+    """A GPU; `number` is the one that its exporter gives it on the node, `name` its model; "" where not exported.
 
-    `is_instance`: it is a MIG instance, a part of a GPU, which counts already.
+    `is_instance`: it is a MIG instance, a part of a GPU that is listed, too.
     """
 
     place: Place
@@ -82,7 +82,7 @@ class FleetDevice(NamedTuple):
 
 
 class Holding(NamedTuple):
-    """What a process has on one GPU, as gputui's exporter tells it; PyTorch's figures are those of its allocator."""
+    """What a process has on one GPU, as gputui there reports it; `torch_*_bytes` are those of PyTorch's allocator."""
 
     place: Place
     pid: int
@@ -100,7 +100,7 @@ class Holding(NamedTuple):
 
 
 class Job(NamedTuple):
-    """A job over all its nodes; `gpus` are those on which its processes hold memory."""
+    """A job over all its nodes; `gpus` counts the GPUs on which its processes hold memory."""
 
     name: JobName
     user: str
@@ -112,7 +112,7 @@ class Job(NamedTuple):
 
 
 class Sign(NamedTuple):
-    """Something that a rule's question has found: where, and with which numbers. `kind` names the rule.
+    """What the question of a rule, `kind`, has found at one place.
 
     `value` is what was found, `usual` what it is compared with.
     """

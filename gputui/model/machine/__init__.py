@@ -1,6 +1,6 @@
 """The machine: devices with their readings, host and processes, and all of it at one moment (`snapshot`).
 
-`device_readings` declares every reading of a device (`reading_declaration` says with what, `profile_readings` those of
-true utilisation), `device` holds their values. `host`, `process` and `owner` (whose a process is) describe the rest,
-`programs` and `secrets` command lines, `signals` what can be sent, `finding` what is wrong.
+`device` has the values of a device, `device_readings` declares them (in the terms of `reading_declaration`; those of
+true utilisation in `profile_readings`). `host`, `process` and `owner` (whose a process is) describe the rest, `finding`
+what is wrong. `programs` and `secrets` read command lines, and `signals` lists the signals that users can send.
 """

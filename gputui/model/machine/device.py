@@ -8,7 +8,7 @@ from gputui.model.reading import NOT_LOOKED_AT, NOT_READ, Absent, Reading
 from gputui.units import GIB
 
 CONTEXT_BYTES = GIB
-"""What a CUDA context and the handles of its libraries take at most: a process that holds more uses the device."""
+"""The most that a CUDA context and the handles of its libraries take: a process that holds more has data there."""
 
 
 class DeviceMemory(NamedTuple):
@@ -32,7 +32,7 @@ class MigPlace(NamedTuple):
 
 
 class Throttled(NamedTuple):
-    """For what part of the time between two readings the clocks were lowered, for power and for heat."""
+    """In what share of the time between two readings the clocks were lowered to save power, and because of heat."""
 
     power_percent: float
     thermal_percent: float
@@ -55,7 +55,7 @@ class Bar1(NamedTuple):
 
 
 class RemappedRows(NamedTuple):
-    """Rows of memory replaced after errors; `pending` ones need a reset, `failed` means no spare row was left."""
+    """Rows of memory that were replaced after errors; `pending`: some need a reset, `failed`: no spare row was left."""
 
     correctable: int
     uncorrectable: int
@@ -71,7 +71,7 @@ class MigMode(NamedTuple):
 
 
 class NvLinks(NamedTuple):
-    """All NVLinks of a device: how many are active, how many there are, and their data rates together."""
+    """A device's NVLinks: how many are active, how many there are, and the sum of their rates, None if not known."""
 
     active: int
     total: int
@@ -80,19 +80,19 @@ class NvLinks(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """Why a device does not answer: `reason` stands alone where there is no room for the remedy."""
+    """Why a device does not answer; where there is little room, `reason` is shown without `remedy`."""
 
     reason: str
     remedy: str = ""
 
     @property
     def sentence(self) -> str:
-        """Both: "GPU is not on the bus any more: check its seating and power, and reboot."."""
+        """Reason and remedy: "GPU is no longer on the bus: check its seating and power, and reboot."."""
         return f"{self.reason}: {self.remedy}" if self.remedy else f"{self.reason}."
 
 
 class Xid(NamedTuple):
-    """An error that the driver reported while gputui watched: `device` is a `Device.key`, `time` in epoch seconds."""
+    """An XID error that the driver reported; `device` is a `Device.key`, `time` when gputui read it (epoch seconds)."""
 
     device: str
     number: int
@@ -100,11 +100,11 @@ class Xid(NamedTuple):
 
 
 class Device(NamedTuple):
-    """One row of the monitor; every reading is a value or absent with its reason.
+    """A GPU or a MIG instance: one row of the monitor. Every reading is a value, or absent with its reason.
 
     `problems` are sentences about this device alone. `lost` is why the device does not answer at all.
     `shares_host_memory` marks boards without memory of their own (NVML: MemoryInfo not supported). `unlisted` is why
-    processes of it may be missing, None where NVML has listed all.
+    the list of its processes may be incomplete, None where NVML has listed them all.
     """
 
     index: int  # type: ignore[assignment]  # in place of a method of tuples
@@ -171,7 +171,7 @@ class Device(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The number for people: "3", and "3.1" for GPU instance 1 of device 3."""
+        """The number that users see: "3", and "3.1" for GPU instance 1 of device 3."""
         return f"{self.mig.parent}.{self.mig.gpu_instance}" if self.mig else str(self.index)
 
 

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 class MachineFinding(NamedTuple):
     """`kind` names the rule; `evidence` are sentences with numbers; `remedy` says what to do.
 
-    `device` is a `Device.key`, "" where it is about the host; `where` names the place for people: "GPU 3", "host".
-    `process` is the process that it is about, None where it is about none or several. `since` is in epoch seconds;
-    with `is_older`, it may have begun earlier, before anybody watched. `about` tells those of one
-    kind and device apart. `node` is the machine of a fleet that it is about.
+    `device` is a `Device.key`, "" for a finding about the host; `where` is the place in words: "GPU 3", "host".
+    `process` is None for a finding about no process or about several. `since` is in epoch seconds; with `is_older`, the
+    finding may have begun earlier, before gputui watched. `about` tells findings of the same kind and device apart.
+    `node` is the machine of a fleet.
     """
 
     kind: str
@@ -35,5 +35,5 @@ class MachineFinding(NamedTuple):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What tells it from others, from look to look."""
+        """Equal for the same finding in later looks, and for no other finding."""
         return self.kind, self.device, self.process, self.about

@@ -26,10 +26,10 @@ class Space(NamedTuple):
 
 
 class Host(NamedTuple):
-    """CPU in percent, of all cores together and of each; rates are since the last look, and absent at the first.
+    """CPU use in percent, of all cores together and of each; rates are since the last look, absent at the first one.
 
-    The limits are those of the control groups that gputui is in, None without: they end a container, or slow it down,
-    long before the host is full.
+    `memory_limit` (with what counts against it) and `processor_limit` (processors) are those of gputui's own control
+    groups, None without a limit: they end or slow down a container long before the host is full.
     """
 
     hostname: str = ""

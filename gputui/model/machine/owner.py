@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 SHORT_ID = 12
-"""As much of a container's ID as docker and podman show."""
+"""How many digits of a container's ID docker and podman show."""
 
 
 class Owner(NamedTuple):
-    """What is known of the place a process runs in; None where that is not known, or where there is no such thing.
+    """What a process runs in; a field is None where it is not known, or does not exist.
 
     `job` and `step` are Slurm's. `pod` is the pod's UID where its name is not known. `container` is an ID of 64 digits,
     or a name, of the container that `runtime` runs. `unit` is a systemd unit other than a login session's.
@@ -35,11 +35,11 @@ class Owner(NamedTuple):
 
     @property
     def is_known(self) -> bool:
-        """Whether there is anything to say."""
+        """Whether any field but `job_source` and `unread` is set."""
         return any(self[: len(Owner._fields) - 2])
 
     def completed(self, other: Owner) -> Owner:
-        """This, and what only `other` tells; parts that belong together are taken from the same source."""
+        """This owner, with fields that only `other` has; fields that belong together come from the same source."""
         if self.job:
             other = other._replace(step=other.step if other.job == self.job else None, job_source=None)
         if self.pod:
@@ -51,9 +51,9 @@ class Owner(NamedTuple):
 
     @property
     def group(self) -> tuple[str, str] | None:
-        """The kind and the name of what a person asks about: the most telling of job, pod, container, unit, Ray job.
+        """Kind and name of the first of these that is known: Slurm job, pod, Ray job, container, unit; None if none is.
 
-        An environment or a terminal's session is none: people have several things in one.
+        An environment or a terminal's session is not a group: people run unrelated programs in one.
         """
         pod = f"{self.namespace}/{self.pod}" if self.namespace else self.pod
         kinds = (
@@ -67,12 +67,12 @@ class Owner(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The group in one word, with the step of a job: "4711.0", "ml/train-0", "train.service"."""
+        """The name of the group, "" without one; a job with its step: "4711.0", "ml/train-0", "train.service"."""
         if self.group is None:
             return ""
         return f"{self.job}.{self.step}" if self.job and self.step else self.group[1]
 
 
 def short(container: str) -> str:
-    """A container's ID as people know it; a name as it is."""
+    """The first digits of a container's ID, as docker shows it; a container's name as it is."""
     return container[:SHORT_ID] if len(container) == 64 else container

@@ -23,11 +23,11 @@ class ProcessState(str, Enum):
     HIDDEN = "hidden from this user"
     """The process exists, but /proc (mounted with hidepid) does not show it."""
     UNREADABLE = "cannot be read"
-    """The file of /proc could not be read, for a reason that says nothing about the process."""
+    """Its file in /proc could not be read, for a reason that says nothing about the process, such as EMFILE."""
     ELSEWHERE = "in another PID namespace"
     """NVML reports the host's PIDs, and gputui runs in a container, where they mean nothing."""
     CONTAINED = "in another container"
-    """NVML gives PID 0 for it, which it does where the process has no PID in this namespace."""
+    """NVML reports PID 0, as it does for a process that has no PID in gputui's PID namespace."""
 
 
 OTHER_NAMESPACES = (ProcessState.ELSEWHERE, ProcessState.CONTAINED)
@@ -45,10 +45,10 @@ class Identity(NamedTuple):
 
 
 class Workers(NamedTuple):
-    """The host resources of a process's children (DataLoader workers and the like), shared pages counted once.
+    """The host resources of a process's descendants without a GPU, such as DataLoader workers.
 
-    `resident_bytes` is the sum of PSS if that can be read (`is_proportional`), else of RSS. `running` of them run
-    or wait for a core at this moment, `on_disk` wait for a disk.
+    `resident_bytes` sums their PSS, or the RSS of those whose PSS was not read; `is_proportional`: it was read of all,
+    so shared pages are counted once. `running` of them run or wait for a core now, `on_disk` wait for a disk.
     """
 
     count: int  # type: ignore[assignment]  # in place of a method of tuples
@@ -60,7 +60,7 @@ class Workers(NamedTuple):
 
 
 class Rank(NamedTuple):
-    """A process's place in a distributed job, from its environment; `launcher_pid` is the torchrun it belongs to.
+    """A process's place in a distributed job, from its environment; `launcher_pid` is its torchrun, srun or the like.
 
     `rendezvous` is the address at which the job's ranks meet ("node1:29500"), "" where that is not known.
     """
@@ -75,10 +75,10 @@ class Rank(NamedTuple):
 class Process(NamedTuple):
     """One process and what it holds on devices.
 
-    `cpu_percent` is of one core since the last look, and absent at the first. `rss_bytes` is its own resident memory.
-    `pss_bytes` divides shared pages among their users, so it adds up with that of the workers; it is expensive to read,
-    so it is read seldom and only if there are workers. `is_orphan`: what started it has ended, and init has taken it
-    over. `server_pid` is the process in front of an inference server, of which this is one of several.
+    `cpu_percent` is of one core since the last look, absent at the first one. `rss_bytes` is its own resident memory.
+    `pss_bytes` divides shared pages among their users, so it adds up with that of the workers; reading it is expensive,
+    so it is read seldom and only if there are workers. `is_orphan`: the process that started it has ended, and init has
+    taken it over. `server_pid` is the front of the inference server to which this process belongs.
     """
 
     identity: Identity
@@ -106,7 +106,7 @@ class Process(NamedTuple):
 class Unattributed(NamedTuple):
     """Device memory that no visible process accounts for, with the likely cause in words.
 
-    `is_usual`: the cause is known, and nothing has to be done about it.
+    `is_usual`: the cause is harmless, and nothing has to be done about it.
     """
 
     device: str
@@ -142,7 +142,7 @@ class ProcessDetails(NamedTuple):
     """What the process screen shows of one process beyond its row, read only while it is on screen.
 
     `waiting_for` says in words what the main thread waits for (`/proc/PID/wchan`, `syscall`, state).
-    `environment` keeps the process's own order. `unshown_descendants` counts those that are not in `tree`.
+    `environment` keeps the process's own order. `unshown_descendants` counts the descendants that `tree` leaves out.
     """
 
     identity: Identity

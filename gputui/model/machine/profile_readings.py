@@ -1,4 +1,4 @@
-"""The readings of true utilisation: what a GPU's units do, where "busy" says only that a kernel runs.
+"""The readings of true utilisation: how much a GPU's units work. NVML's "busy" says only that a kernel runs.
 
 A kernel that waits for another GPU makes a GPU 100 % busy; its SMs, tensor cores and memory show whether it works.
 """
@@ -20,7 +20,7 @@ PROFILE = "True utilisation"
 """The group of the device screen's rows."""
 
 _A_MEAN_SHARE = between(0, 101)
-"""Counters are read one after the other, so a unit that never rests may have a little more than 100 %."""
+"""Counters are read one after the other, so the share of a unit that never rests may exceed 100 % a little."""
 
 
 def _share(

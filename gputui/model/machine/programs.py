@@ -63,16 +63,16 @@ _LAUNCHERS: dict[str, _Launcher] = {
     "sudo": _Launcher("sudo", flags=frozenset({"-E", "-H", "-n", "-b", "-i", "--preserve-env"})),
     "srun": _Launcher("srun"),
 }
-"""By the name of the program or of the module after `python -m`."""
+"""Launchers by the name of the program, or of the module after `python -m`."""
 
 
 @lru_cache(4096)
 def program_of(command: str) -> str:
-    """What `command`, the arguments joined with spaces, runs, with secrets masked.
+    """The program that a command line (arguments joined with spaces) runs, with its arguments, secrets masked.
 
-    `/opt/conda/bin/python -u /home/ana/train.py --lr 1` is "train.py --lr 1". What starts the program comes last:
+    `/opt/conda/bin/python -u /home/ana/train.py --lr 1` is "train.py --lr 1". The launcher comes last:
     `torchrun --nproc-per-node 8 train.py` is "train.py (torchrun)". A title that the program gave itself, and anything
-    that is not understood, stays as it is, without the folders before its first word.
+    that is not understood, stays as it is, but for the folders before its first word.
     """
     return mask_command(_program(command, 0))
 

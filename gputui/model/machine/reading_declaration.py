@@ -1,4 +1,4 @@
-"""What a device's reading is declared with, such as units and sane ranges; the readings are in `device_readings`."""
+"""The classes, units and ranges with which `device_readings` declares the readings of a device."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class Unit(NamedTuple):
 
 
 Range = Callable[[Any], bool]
-"""Whether a value can be: drivers answer with success and nonsense, such as 4294967295 W."""
+"""Tells whether a value is possible: drivers report success and answer nonsense, such as 4294967295 W."""
 
 
 def anything(value: object) -> bool:  # noqa: ARG001
-    """The range of texts, and of what is looked up in a table of words."""
+    """The range of texts, and of numbers that a table turns into words."""
     return True
 
 
@@ -54,7 +54,7 @@ def between(lowest: float, highest: float) -> Range:
 
 
 def parts(**ranges: Range) -> Range:
-    """The range of a reading with several numbers; one that the driver does not report is None."""
+    """The range of a reading with several numbers by their names; None, for what is not reported, is in every range."""
 
     def can_be(value: object) -> bool:
         numbers = ((getattr(value, name), is_possible) for name, is_possible in ranges.items())
@@ -64,12 +64,12 @@ def parts(**ranges: Range) -> Range:
 
 
 def answered(text: str) -> Absent:
-    """The reading that an impossible answer leaves."""
+    """The absent reading for an impossible answer, which `text` shows."""
     return Absent(f"the driver answered {text}")
 
 
 class ReadingRow(NamedTuple):
-    """A line of the device screen; `text` writes the value, by default in the reading's unit."""
+    """A line of the device screen; `text` formats the value, None: as the reading's unit does."""
 
     label: str
     text: Callable[[Any], Reading[str]] | None = None
@@ -78,9 +78,9 @@ class ReadingRow(NamedTuple):
 class ReadingGraph(NamedTuple):
     """A graph of the device screen, and the series of it that the history keeps.
 
-    `part` is the attribute of the value that is drawn, "" for the value itself. `top` is the upper end of the graph;
-    where that is absent it is `top_otherwise`, and where that is None the highest point. `write` writes a point, by
-    default in the short form of the reading's unit.
+    `part` is the attribute of the value that is drawn, "" for the value itself. `top` gives the upper end of the graph;
+    where it is absent, `top_otherwise` counts, and where that is None the highest point. `write` formats a point, None:
+    in the short form of the reading's unit.
     """
 
     title: str
@@ -92,8 +92,8 @@ class ReadingGraph(NamedTuple):
 
 
 class OverviewColumn(NamedTuple):
-    """A column of the overview's device list, shown if the terminal is at least `from_width` cells wide; lower widths
-    stand further left."""
+    """A column of the overview's device list, shown if the terminal is at least `from_width` cells wide; columns with
+    a lower `from_width` stand further left."""
 
     title: str
     width: int
@@ -102,12 +102,12 @@ class OverviewColumn(NamedTuple):
 
 
 class DeviceReading(NamedTuple):
-    """One reading: `field` is its name in `Device`; it appears only in those places below that are set.
+    """One reading: `field` is its name in `Device`; it is shown only in the places below that are set.
 
-    A value outside `can_be` is absent. `group` and `label` are those of its line on the device screen; a reading with
-    several lines has them in `rows`. `document` is its name in the once document, with a dot a name in an object; with
-    `document_parts` it is an object of these attributes of the value, all null where it is absent. `of_instances` marks
-    what NVML answers for a MIG instance too; the rest is measured for the whole GPU alone.
+    A value outside `can_be` becomes absent. `group` and `label` are those of its line on the device screen; several
+    lines are in `rows`. `document` is its name in the once document; a dot in it separates an object and a name there;
+    with `document_parts` it is an object of these attributes of the value, all null where it is absent. `of_instances`:
+    NVML answers it for MIG instances too; all others are measured for the whole GPU alone.
     """
 
     field: str
@@ -125,16 +125,16 @@ class DeviceReading(NamedTuple):
 
     @property
     def lines(self) -> tuple[ReadingRow, ...]:
-        """Its lines on the device screen."""
+        """The reading's lines on the device screen."""
         return self.rows or ((ReadingRow(self.label),) if self.label else ())
 
     @property
     def series(self) -> str:
-        """The name of its series in the history."""
+        """The name of the reading's series in the history."""
         return (self.graph and self.graph.part) or self.field
 
     def point(self, device: Device) -> float | None:
-        """The present point of its graph, None where there is none."""
+        """The newest point of the reading's graph, None without a graph or a value."""
         value = getattr(device, self.field)
         if self.graph is None or isinstance(value, Absent):
             return None
@@ -142,11 +142,11 @@ class DeviceReading(NamedTuple):
         return point
 
     def checked(self, value: Reading[Any]) -> Reading[Any]:
-        """The value, absent where it cannot be."""
+        """The value; absent, with the driver's answer, where it is outside `can_be`."""
         return value if isinstance(value, Absent) or self.can_be(value) else answered(self.unit.text(value))
 
     def text(self, device: Device, row: ReadingRow | None = None) -> Reading[str]:
-        """The value in full, or as one of its lines has it."""
+        """The value in full, or as `row` formats it."""
         value = getattr(device, self.field)
         write = (row and row.text) or self.unit.text
         return value if isinstance(value, Absent) else write(value)
@@ -166,7 +166,7 @@ def _mig_mode(mode: MigMode) -> str:
 
 
 def _memory_text(memory: DeviceMemory) -> str:
-    """With the part that is larger than the whole, where one is."""
+    """Used of total; names a part that is larger than the whole, since that makes the answer impossible."""
     larger = [
         f", {format_bytes(count)} of it {name}"
         for name, count in (("free", memory.free_bytes), ("reserved", memory.driver_reserved_bytes or 0))
@@ -176,13 +176,13 @@ def _memory_text(memory: DeviceMemory) -> str:
 
 
 def can_be_memory(memory: DeviceMemory) -> bool:
-    """No part is larger than the whole."""
+    """Whether no part is larger than the whole."""
     counts = (memory.used_bytes, memory.free_bytes, memory.driver_reserved_bytes or 0)
     return 0 < memory.total_bytes <= PIB and max(counts) <= memory.total_bytes
 
 
 def can_be_bar1(bar1: Bar1) -> bool:
-    """No more is used than there is."""
+    """Whether no more is used than there is."""
     return bar1.used_bytes <= bar1.total_bytes <= PIB
 
 
@@ -239,7 +239,7 @@ A_CLOCK = between(0, 100_000)
 A_HIGHEST_CLOCK = between(1, 100_000)
 A_COUNT = between(0, 10**12)
 A_RATE = between(0, 10**12)
-"""Bytes a second on PCIe; 16 lanes of generation 7 carry a quarter of it."""
+"""Bytes a second on PCIe; the upper end is four times what 16 lanes of generation 7 carry."""
 A_LINK = parts(generation=between(1, 10), width=between(1, 32), max_generation=between(1, 10), max_width=between(1, 32))
 SOME_LINKS = parts(total=between(1, 64), tx_bytes_per_s=between(0, 10**14), rx_bytes_per_s=between(0, 10**14))
 SOME_ROWS = parts(correctable=between(0, 10**6), uncorrectable=between(0, 10**6))

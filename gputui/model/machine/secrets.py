@@ -1,4 +1,4 @@
-"""Which values of a command line or an environment are secrets, and both without them."""
+"""Tells which values in command lines and environments are secrets, and masks them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SECRET_NAME = re.compile(
     r"|(?:PASSWORD|PASSWD|PASSPHRASE|SECRET|CREDENTIAL|PRIVATE_KEY)S?(?:_|$)"
 )
 _KEY_NAME = re.compile(r"(?:^|_)PASS$|(?:KEY|TOKEN)S?(?:_(?:ID|B64|BASE64|HEX|JSON|VALUE|\d+))?$|(?:^|_)(?:KEY|TOKEN)_")
-"""The names of keys and tokens, which in training programs also count words: `--max-tokens 512`."""
+"""Names of keys and tokens. In training programs they may also be counts (`--max-tokens 512`): see `_PLAIN_VALUE`."""
 _PLAIN_VALUE = re.compile(r"[+-]?\d{0,9}(?:\.\d*)?(?:e[+-]?\d+)?|true|false|none|null|yes|no|on|off", re.IGNORECASE)
 _IN_URL = re.compile(r"(?<=://)([^\s/:@]*):[^\s/@]+@")
 _KNOWN_FORMS = re.compile(
@@ -23,7 +23,7 @@ _OPTION = re.compile(r"(--?)?([A-Za-z][\w.\-]*)(=)(.*)", re.DOTALL)
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Whether the value of a variable or option called `name` is for its owner's eyes alone."""
+    """Whether the value of a variable or option called `name` is a secret."""
     if not value:
         return False
     plain = re.sub(r"[^A-Z0-9]+", "_", re.sub(r"([a-z])([A-Z])", r"\1_\2", name).upper()).strip("_")
@@ -33,17 +33,17 @@ def is_secret(name: str, value: str) -> bool:
 
 
 def mask_value(name: str, value: str) -> str:
-    """`value` with what is secret in it masked."""
+    """The value of a variable or option called `name`, with its secret parts masked."""
     return MASK if is_secret(name, value) else _mask_forms(value)
 
 
 def mask_command(command: str) -> str:
-    """A command line in one piece, its secrets masked."""
+    """A command line (arguments joined with spaces) with its secrets masked."""
     return " ".join(mask_arguments(command.split(" ")))
 
 
 def mask_arguments(arguments: Iterable[str]) -> list[str]:
-    """Arguments with masked secrets, as in `--api-key=...`, `--api-key ...`, `api_key=...` and `https://ana:...@host`."""
+    """Arguments with masked secrets, as in `--api-key=...`, `--api-key ...`, `api_key=...`, `https://ana:...@host`."""
     masked: list[str] = []
     option = ""
     for argument in arguments:

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class Attention(NamedTuple):
-    """What is on screen beyond the overview: expensive readings are taken for these only.
+    """What is on screen beyond the overview: expensive readings are taken for nothing else.
 
-    `devices` are the `Device.key`s whose PCIe and NVLink rates are shown; `process` is the one whose details are;
-    `fleet` is what is on screen of many machines.
+    `devices` are the `Device.key`s whose PCIe and NVLink rates are shown, `process` is the process whose details are
+    shown, `fleet` is what is on screen of many machines.
     """
 
     devices: frozenset[str] = frozenset()
@@ -32,12 +32,12 @@ class Attention(NamedTuple):
 class Snapshot(NamedTuple):
     """What all screens show.
 
-    `time` is in epoch seconds. `devices_age_s` is 0 while the devices answer in time, and the age of what is shown
-    while a call into the driver hangs. `details` belong to the process that a screen asked for, if any. `example` is
-    the title of the recorded program that the demonstration shows, "" for its first one. `findings` are what is wrong
-    with the machine, the worst first, as far as this snapshot and those before it tell. `fleet` is
-    what is known of many machines; there is nothing of this one then. `idle_since` is for GPUs (by `Device.key`) that
-    were held and not used when gputui started: since when, by the record.
+    `time` is in epoch seconds. `devices_age_s` is 0 while the devices answer in time, and the age of `devices` while a
+    call into the driver hangs. `details` belong to the process that a screen asked for, if any. `example` is the title
+    of the recorded program that the demonstration shows in addition, "" without one. `findings` are what this snapshot
+    and those before it show to be wrong with the machine, the worst first. `fleet` is what is known of many machines;
+    nothing is known of this one then. `idle_since` (by `Device.key`) is since when (epoch seconds) GPUs were held and
+    not used before gputui started, by the record.
     """
 
     time: float = 0.0
