@@ -103,7 +103,7 @@ def _problem(value: object) -> Problem:
 
 
 def _owner(value: object) -> OwnerName:
-    """An owner's name: a list of its facts, without the last ones if these are ""; before protocol version 5, a text."""
+    """An owner's name: a list of its facts, without the last ones if these are ""; before version 5, a text."""
     if not isinstance(value, list):
         return owner_of_text(_text(value))
     try:

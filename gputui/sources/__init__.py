@@ -1,1 +1,1 @@
-"""Read the world and return model objects: NVML, the host, processes, the probe, a demonstration."""
+"""What reads NVML, the host, processes, probes, other machines and files, or simulates them; returns model objects."""

@@ -1,4 +1,4 @@
-"""Work that another user can keep waiting for ever, with a time limit."""
+"""Runs work that another user can keep waiting for ever, with a time limit."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ R = TypeVar("R")
 def at_once(
     work: Callable[[T], R], items: Sequence[T], deadline: float, at_a_time: int | None = None
 ) -> list[R | None]:
-    """What `work` returns for each, done in a thread for each; None for those that have not ended at the deadline.
+    """What `work` returns for each item, None where it has not ended at the deadline (monotonic clock).
 
-    With `at_a_time` there are no more threads than that, which take one item after the other until the deadline. A
-    thread that has not ended is left behind: the kernel may wait for another user's file system, and no signal but
-    SIGKILL ends that. Raises the first error of the others.
+    There are as many threads as items, or `at_a_time`: these begin items until the deadline. A thread that has not
+    ended then is left behind: the kernel may wait for another user's file system, and no signal but SIGKILL ends that.
+    Raises the first error of the work that has ended.
     """
     results: list[R | None] = [None] * len(items)
     errors: list[Exception] = []

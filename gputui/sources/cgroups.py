@@ -1,4 +1,4 @@
-"""The limits of the control groups around this process, which end a container or a job long before the host is full."""
+"""The limits of this process's control groups, which end a container or a job long before the host is full."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gputui.model.machine.host import Space
 
 _RENEW_S = 10.0
 _MOST_BYTES = 64 << 10
-"""Of one file: `memory.stat` has about 1 KiB."""
+"""How much of one file is read: `memory.stat` has about 1 KiB."""
 
 
 class _Names(NamedTuple):
-    """The files of one version of the interface; `cached` is what the kernel takes back first."""
+    """Files in one version of the interface; `cached` is the entry in memory.stat that the kernel reclaims first."""
 
     limit: str
     used: str
@@ -27,7 +27,7 @@ class _Names(NamedTuple):
 _SECOND = _Names("memory.max", "memory.current", "inactive_file", "cpuset.cpus.effective")
 _FIRST = _Names("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file", "cpuset.cpus")
 _NO_LIMIT_BYTES = 1 << 60
-"""The first version writes a limit of nearly 2^63 where there is none."""
+"""Without a limit, the first version has a number near 2^63."""
 
 
 class _Group(NamedTuple):
@@ -36,7 +36,7 @@ class _Group(NamedTuple):
 
 
 class CgroupLimits:
-    """The lowest limits of this process's groups and of those around them; which they are is looked up seldom."""
+    """The lowest limits of this process's groups and their parents, which are found anew every `_RENEW_S` seconds."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class CgroupLimits:
         self._processors: float | None = None
 
     def memory(self) -> Space | None:
-        """The lowest limit of memory, and what counts against it; None without a limit."""
+        """The lowest limit of memory, and the bytes in use that count against it; None without a limit."""
         self._renew()
         if self._tightest is None:
             return None
@@ -63,7 +63,7 @@ class CgroupLimits:
         return Space(limit_bytes, max(0, int(used) - _counted(f"{folder}/memory.stat", names.cached)))
 
     def processors(self) -> float | None:
-        """How many processors' time may be used, None where the host's number is the limit."""
+        """How many processors' time may be used, None where the groups allow all of the host's."""
         self._renew()
         return self._processors
 
@@ -80,7 +80,7 @@ class CgroupLimits:
         self._processors = lowest if lowest is not None and lowest < (os.cpu_count() or 0) else None
 
     def _groups(self) -> Iterator[_Group]:
-        """The groups of this process from the inside out; a container sees its own as the root."""
+        """The groups of this process, each followed by its parents; a container sees its own group as the root."""
         for line in _text(self._membership).splitlines():
             _, controllers, path = [*line.split(":", 2), "", ""][:3]
             for controller in controllers.split(","):
@@ -114,7 +114,7 @@ def _counted(path: str, name: str) -> int:
 
 
 def _quota(folder: str) -> float | None:
-    """Processors' time as a share of the wall clock's."""
+    """The quota of processor time: how many processors may be busy on average, None without a quota."""
     words = _text(f"{folder}/cpu.max").split()
     if len(words) != 2:
         words = [_text(f"{folder}/cpu.cfs_{name}_us").strip() for name in ("quota", "period")]
@@ -123,7 +123,7 @@ def _quota(folder: str) -> float | None:
 
 
 def _listed(group: _Group) -> float | None:
-    """How many processors a list such as "0-3,8" names."""
+    """How many processors the group's cpuset names, in a list such as "0-3,8"; None without a list."""
     count = 0
     for part in _text(f"{group.folder}/{group.names.cpus}").strip().split(","):
         first, _, last = part.partition("-")

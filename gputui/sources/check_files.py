@@ -17,7 +17,7 @@ EXAMPLE = '[[tool.gputui.check]] function = "train:setup" budget = "20GiB"'
 
 
 def rows_of_project() -> list[Mapping[str, Any]]:
-    """The entries of [[tool.gputui.check]] in the working folder's pyproject.toml. Raises UsageError without any."""
+    """The entries of [[tool.gputui.check]] in the working folder's pyproject.toml. Raises UsageError for none."""
     try:
         text = small_content(PROJECT, _MOST_BYTES).decode(errors="replace")
     except OSError as error:
@@ -34,7 +34,7 @@ def rows_of_project() -> list[Mapping[str, Any]]:
 
 
 def read_baselines(path: str, *, must_exist: bool) -> dict[str, Baseline]:
-    """The baselines in a file; none where it does not exist and need not. Raises UsageError."""
+    """The baselines in a file, {} where it does not exist, unless it `must_exist`. Raises UsageError."""
     try:
         text = small_content(path, _MOST_BYTES).decode(errors="replace")
     except FileNotFoundError:
@@ -49,7 +49,7 @@ def read_baselines(path: str, *, must_exist: bool) -> dict[str, Baseline]:
 
 
 def write_baselines(path: str, text: str) -> None:
-    """Write the file, all of it or nothing."""
+    """Replace the file as a whole: it never has only a part of the text."""
     new = f"{path}.new"
     try:
         with open(new, "w", encoding="utf-8") as file:
@@ -61,7 +61,7 @@ def write_baselines(path: str, text: str) -> None:
 
 
 def append_to(path: str, text: str) -> None:
-    """Append to a file that a CI system names, such as the page of a job."""
+    """Append to a file that a CI system names, such as GitHub's summary of a job."""
     try:
         with open(path, "a", encoding="utf-8") as file:
             file.write(text)

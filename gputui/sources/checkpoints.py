@@ -1,4 +1,4 @@
-"""A model's files on this machine: a folder, or the cache of Hugging Face's hub. Nothing is fetched, no tensor read."""
+"""A model's files on this machine, in a folder or in the cache of Hugging Face's hub: no download, no tensor read."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gputui.regular_files import open_regular, small_content
 
 CONFIGURATION, INDEX, SINGLE = "config.json", "model.safetensors.index.json", "model.safetensors"
 _MOST_BYTES = 1 << 26
-"""No configuration, no index and no header of safetensors is larger: that of a model with 100,000 tensors has 15 MB."""
+"""The largest configuration, index or header of safetensors: the header of 100,000 tensors has 15 MB."""
 _FILES_AT_MOST = 2000
 _DIMENSIONS_AT_MOST, _LARGEST = 8, 1 << 48
 _VOCABULARY = ("embed_tokens", "lm_head", "wte.", "word_embeddings", "embed_in", "embed_out")
 
 
 def checkpoint_of(name: str, revision: str, environment: Mapping[str, str]) -> Checkpoint:
-    """The model of a folder, of a config.json, or of a name in the hub's cache. Raises GputuiError."""
+    """The model in a folder, beside a config.json, or of a name in the hub's cache. Raises GputuiError."""
     folder = _folder(name, revision, environment)
     configuration = _document(os.path.join(folder, CONFIGURATION))
     index = os.path.join(folder, INDEX)
@@ -32,7 +32,7 @@ def checkpoint_of(name: str, revision: str, environment: Mapping[str, str]) -> C
 
 
 def _folder(name: str, revision: str, environment: Mapping[str, str]) -> str:
-    """Where the model is; raises UsageError with where it was looked for."""
+    """The model's folder; raises UsageError, which says where it was searched."""
     if os.path.basename(name) == CONFIGURATION and os.path.isfile(name):
         return os.path.dirname(name) or "."
     if os.path.isdir(name):
@@ -62,7 +62,7 @@ def _hub(environment: Mapping[str, str]) -> str:
 
 
 def _commit(kept: str, revision: str) -> str:
-    """The commit that a name such as main stands for; the name itself where it is a commit."""
+    """The commit that a revision such as main names; the revision itself where the cache has no such name."""
     try:
         return small_content(os.path.join(kept, "refs", revision), 1 << 10).decode("ascii", "replace").strip()
     except OSError:
@@ -70,7 +70,7 @@ def _commit(kept: str, revision: str) -> str:
 
 
 def _document(path: str) -> dict[str, Any]:
-    """The object in a file of JSON. Raises GputuiError."""
+    """The JSON object in a file. Raises GputuiError."""
     try:
         found = json.loads(small_content(path, _MOST_BYTES))
     except OSError as error:
@@ -85,7 +85,7 @@ def _document(path: str) -> dict[str, Any]:
 
 
 def _index(index: Mapping[str, Any]) -> tuple[int | None, tuple[str, ...]]:
-    """What all weights take, and the files that they are in."""
+    """The bytes of all weights, None if not given, and the names of the files that they are in."""
     metadata, places = index.get("metadata"), index.get("weight_map")
     size = metadata.get("total_size") if isinstance(metadata, dict) else None
     names = {place for place in places.values() if isinstance(place, str)} if isinstance(places, dict) else set()
@@ -94,7 +94,7 @@ def _index(index: Mapping[str, Any]) -> tuple[int | None, tuple[str, ...]]:
 
 
 def _tensors(folder: str, files: tuple[str, ...]) -> StoredTensors | None:
-    """What the headers of all files say; None unless all of them are here and can be read."""
+    """The sums over the headers of all files; None unless all files are here and can be read."""
     matrices: Counter[str] = Counter()
     vocabulary: Counter[str] = Counter()
     vectors: Counter[str] = Counter()
@@ -110,7 +110,7 @@ def _tensors(folder: str, files: tuple[str, ...]) -> StoredTensors | None:
 
 
 def _header(path: str) -> list[tuple[str, str, list[int]]]:
-    """Name, data type and shape of each tensor of a file of safetensors; raises OSError or ValueError."""
+    """Name, data type and shape of each tensor in a file of safetensors; raises OSError or ValueError."""
     with open_regular(path) as file:
         (length,) = struct.unpack("<Q", file.read(8).ljust(8, b"\0"))
         if not 0 < length <= _MOST_BYTES:

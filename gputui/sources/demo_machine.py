@@ -1,4 +1,4 @@
-"""The demonstration as the machine that the sampler looks at."""
+"""The demonstration, as a machine that the sampler looks at."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class DemoMachine:
         return tuple(example.title for example in EXAMPLES)
 
     def show_example(self, title: str) -> int:
-        """Have a recorded program run from the next look on, in place of the last one; returns its PID."""
+        """From the next look on, show a recorded program as a process, in place of the last one; returns its PID."""
         from gputui.sources.files.recording.shipped import opening
 
         number = self.examples.index(title)
@@ -44,7 +44,7 @@ class DemoMachine:
         return job.pid
 
     def look(self, attention: Attention, interval_s: float) -> Snapshot:
-        """The devices, the host and the processes now, and everything about one process."""
+        """The devices, the host and the processes now, and the details of the process that is on screen."""
         now, begin, looked_for = self._clock(), self._begin, attention.process
         time_s = now - begin
         jobs = [*scenario.jobs(time_s), *self._beside]
@@ -68,4 +68,4 @@ class DemoMachine:
         raise SignalRefused(cause)
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Does nothing."""

@@ -19,25 +19,25 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _STACKED_DISKS = ("loop", "ram", "zram", "dm-", "md", "sr", "fd")
-"""Prefixes of block devices that are in memory or on top of others, whose bytes would be counted twice."""
+"""Prefixes of block devices that do not count: in memory, removable, or on top of others, whose bytes they repeat."""
 
 
 class _Traffic(NamedTuple):
-    """Bytes since boot: incoming is read or received, outgoing is written or sent."""
+    """Bytes since boot: `incoming` were read or received, `outgoing` were written or sent."""
 
     incoming: int
     outgoing: int
 
 
 class _CpuTime(NamedTuple):
-    """Seconds since boot; waiting for a disk is not busy."""
+    """Seconds since boot; `busy_s` leaves out waiting for a disk."""
 
     busy_s: float
     total_s: float
 
 
 class HostSource:
-    """Reads the host; percentages and rates are of the time since the last look."""
+    """Reads the host; percentages and rates are those since the last look."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class HostSource:
         warnings.filterwarnings("ignore", category=RuntimeWarning, module="psutil")
 
     def read(self) -> Host:
-        """One look; what psutil cannot read is absent with the reason."""
+        """The host now; what psutil cannot read is absent with the reason."""
         import psutil
 
         now = self._clock()
@@ -88,7 +88,7 @@ class HostSource:
         )
 
     def _whole_disks(self, disks: Mapping[str, sdiskio]) -> dict[str, _Traffic]:
-        """The disks without partitions, which /sys/block lacks, and stacked devices; /sys writes / in a name as !."""
+        """Whole disks alone: partitions are not in /sys/block, which writes "/" in a name as "!"."""
         return {
             name: _Traffic(disk.read_bytes, disk.write_bytes)
             for name, disk in disks.items()
@@ -96,7 +96,7 @@ class HostSource:
         }
 
     def _cards(self, counters: Mapping[str, snetio]) -> dict[str, _Traffic]:
-        """The network cards: bridges, bonds and VLANs repeat their traffic. A container has only virtual links."""
+        """The network cards, whose traffic bridges, bonds and VLANs repeat; in a container its virtual links."""
         links = {name: _Traffic(link.bytes_recv, link.bytes_sent) for name, link in counters.items() if name != "lo"}
         return {name: link for name, link in links.items() if self._exists(f"class/net/{name}/device")} or links
 
@@ -108,7 +108,7 @@ class HostSource:
 
 
 class _CpuMeter:
-    """Computes CPU percentages since the last look."""
+    """Computes CPU percentages since the last look; `own_s` gives processor seconds to leave out of the total."""
 
     def __init__(self, own_s: Callable[[], float] | None) -> None:
         self._own_s = own_s
@@ -143,7 +143,7 @@ class _Meter:
         self._counters: Mapping[str, _Traffic] | None = None
 
     def rates(self, now_s: float, counters: Reading[dict[str, _Traffic]]) -> tuple[Reading[float], Reading[float]]:
-        """Bytes a second in and out, of the disks or links that were there at both looks."""
+        """Bytes a second in and out, over the disks or links that were there at both looks."""
         if isinstance(counters, Absent):
             return counters, counters
         seconds, self._time_s = now_s - self._time_s, now_s
@@ -168,7 +168,7 @@ def _try(read: Callable[[], T]) -> Reading[T]:
 
 
 def _cpu_time(times: scputimes) -> _CpuTime:
-    """User time already includes the guests' time."""
+    """Busy and total time; the guests' time is left out of the sum, as user time includes it."""
     total_s = sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)
     return _CpuTime(total_s - times.idle - getattr(times, "iowait", 0.0), total_s)
 

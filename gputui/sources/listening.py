@@ -1,4 +1,4 @@
-"""Which ports wait for connections, and whose they are: the kernel's tables of sockets, joined with descriptors."""
+"""Finds listening sockets and the processes that hold them: the kernel's socket tables, joined with descriptors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SOCKET = re.compile(r"socket:\[(\d+)\]")
 
 
 class Listening(NamedTuple):
-    """A socket that waits for connections; ranks of one user share an address, each with a socket of its own."""
+    """A listening socket; ranks of one user may listen on the same address, each with a socket of its own."""
 
     family: socket.AddressFamily
     address: str
@@ -28,18 +28,18 @@ class Listening(NamedTuple):
 
     @property
     def shared(self) -> tuple[int, str, int]:
-        """What the sockets of several ranks have in common."""
+        """The address, which the sockets of several ranks have in common."""
         return self.family, self.address, self.port
 
     @property
     def target(self) -> tuple[str, int]:
-        """Where to connect: a socket for all addresses is reached through the loopback."""
+        """Where to connect: a socket that listens on all addresses is reached through the loopback."""
         everywhere = {"0.0.0.0": "127.0.0.1", "::": "::1"}
         return everywhere.get(self.address, self.address), self.port
 
 
 def listening_on(proc: ProcFs, pid: int, port: int) -> list[Listening]:
-    """All sockets that wait on a port in the network namespace of a process. Raises OSError."""
+    """All sockets that listen on a port in the network namespace of a process. Raises OSError."""
     found = []
     for name, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
         with suppress(FileNotFoundError):  # a kernel without IPv6
@@ -59,7 +59,7 @@ def _sockets(table: str, family: socket.AddressFamily) -> Iterator[Listening]:
 
 
 def _address(digits: str, family: socket.AddressFamily) -> str:
-    """The kernel prints words of 32 bits as this machine has them."""
+    """An address from the table, in which the kernel prints words of 32 bits in this machine's byte order."""
     order = "<" if sys.byteorder == "little" else ">"
     count = len(digits) // 8
     words = [int(digits[8 * place : 8 * place + 8], 16) for place in range(count)]
@@ -68,7 +68,7 @@ def _address(digits: str, family: socket.AddressFamily) -> str:
 
 
 def inodes_of(proc: ProcFs, pid: int) -> frozenset[int]:
-    """The sockets that a process has open. Raises OSError where its descriptors may not be seen."""
+    """The inodes of the sockets that a process has open. Raises OSError where its descriptors may not be seen."""
     found = set()
     with os.scandir(f"{proc.root}/{pid}/fd") as entries:
         for entry in entries:
@@ -80,9 +80,9 @@ def inodes_of(proc: ProcFs, pid: int) -> frozenset[int]:
 
 
 def holders_of(proc: ProcFs, sockets: list[Listening]) -> dict[int, int]:
-    """The PID of a process that has each of these sockets open, by inode, of those that this user may look into.
+    """By inode, the PID of a process that has the socket open, among the processes whose descriptors this user may see.
 
-    A child that has inherited the socket has it open, too: the lowest PID counts, which is the parent's as a rule.
+    A child that has inherited a socket has it open, too: the lowest PID counts, which is the parent's as a rule.
     """
     wanted = {each.inode for each in sockets}
     found: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""The machine that the sampler looks at: the real one, whose driver may hang."""
+"""The real machine, as the sampler looks at it: its driver may hang."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from gputui.sources.procfs import user_name
 from gputui.sources.signals import send_signal
 
 PATIENCE_S = 0.7
-"""Seconds a look waits for the driver before it uses the last figures; at shorter intervals, one interval."""
+"""How long a look waits for the driver before it uses the last figures; one interval if that is shorter."""
 
 NAMES_WITHIN_S = 0.05
 """Seconds that users' names may delay the first look."""
 
 _FIRST_S, _FIRST_LOOKS = 10.0, 3
-"""How long a snapshot has what the record knew when gputui started; afterwards gputui has seen it itself."""
+"""For how long, and for at least how many looks, snapshots have what the record knew when gputui started."""
 _NOTHING: Mapping[str, float] = MappingProxyType({})
 
 
@@ -66,7 +66,7 @@ class LiveMachine:
         )
 
     def _read_record(self) -> None:
-        """In a thread of its own: the folder may be on a file system that does not answer."""
+        """Read the record, in a thread of its own: its folder may be on a file system that does not answer."""
         from gputui.archive.idle import idle_since
 
         self._idle_since = idle_since(time.time())
@@ -106,7 +106,7 @@ class DeviceThread:
             self._requested.set()
 
     def result(self, timeout_s: float) -> tuple[DeviceLook, float]:
-        """The requested look and 0, or after `timeout_s` the last one and its age in seconds."""
+        """The requested look and 0, or after `timeout_s` the look before and its age in seconds."""
         if self._done.wait(timeout_s):
             return self._look, 0.0
         since = self._started_at if self._looked_at is None else self._looked_at

@@ -1,4 +1,4 @@
-"""What the status line shows where no machine is read: for a file, and for processes on another machine."""
+"""A machine that is not read, for the status line of files and of processes on another machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class NamedMachine:
         self._number = 0
 
     def look(self, attention: Attention, interval_s: float) -> Snapshot:  # noqa: ARG002 - as for a live machine
-        """The time, and the name."""
+        """A snapshot with nothing but the time and the name."""
         self._number += 1
         host = Host(hostname=self._hostname)
         return Snapshot(time=self._clock(), number=self._number, interval_s=interval_s, host=host)
@@ -30,4 +30,4 @@ class NamedMachine:
         raise SignalRefused(cause)
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Does nothing."""

@@ -49,16 +49,16 @@ SECOND_LOOK = Absent("known from the second look on")
 
 _CHUNK_BYTES = 65536
 _MOST_BYTES = 64 << 20
-"""Of files whose size the kernel bounds, but for that of a process's mappings, which can have 65,530 long paths."""
+"""Bound for files that the kernel keeps small, but for a process's mappings, which can have 65,530 long paths."""
 
 COMMAND_BYTES = 4096
-"""How much of a command line is read for lists: one can have megabytes, and thousands of processes can have such."""
+"""How much of a command line is read for lists: thousands of processes can have megabytes each."""
 DETAIL_BYTES = 131_072
 """How much of a command line and of an environment is read at all."""
 
 
 class MalformedError(OSError):
-    """A file of /proc that has not the form that Linux gives it, as under a sandbox that imitates Linux."""
+    """A file of /proc that does not have Linux's format, as under a sandbox that imitates Linux."""
 
 
 class ProcFs:
@@ -70,7 +70,7 @@ class ProcFs:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it is not mounted; with `subset=pid` it has the processes and nothing else."""
+        """Whether /proc is not mounted; mounted with `subset=pid` it has `self` but no `stat`."""
         return not (os.path.exists(f"{self._prefix}self") or os.path.exists(f"{self._prefix}stat"))
 
     def pids(self) -> list[int]:
@@ -105,7 +105,7 @@ class ProcFs:
             return None
 
     def status(self, pid: int) -> Status:
-        """What `stat` does not have: the user, the PID in its own namespace, the debugger."""
+        """What `stat` does not have, such as the user, the PID in the process's own namespace, the debugger."""
         return self._parsed(pid, "status", lambda data: parse_status(pid, data))
 
     def is_hidden(self, pid: int) -> bool:
@@ -132,9 +132,9 @@ class ProcFs:
         return tuple(printable(part) for part in f"{data.decode(errors='replace')}{end}".split("\0")) if data else ()
 
     def environment(self, pid: int) -> Iterator[tuple[str, str]]:
-        """Names and values as the process was started with, printable, in its own order.
+        """Names and values with which the process was started, printable, in its own order.
 
-        Of a longer environment than `DETAIL_BYTES`, the last pair says so.
+        Where the environment is longer than `DETAIL_BYTES`, a last pair says so.
         """
         data = self._file(pid, "environ", DETAIL_BYTES + 1)
         for name, value in parse_environment(_whole_entries(data)):
@@ -143,16 +143,16 @@ class ProcFs:
             yield "…", f"(the environment has more than {DETAIL_BYTES // 1024} KiB, and the rest is not read)"
 
     def variables(self, pid: int) -> dict[str, str]:
-        """The same for programs: bytes that are not UTF-8 are decoded as in `os.environ`."""
+        """The environment for code: bytes that are not UTF-8 are decoded as in `os.environ`."""
         entries = parse_environment(_whole_entries(self._file(pid, "environ", DETAIL_BYTES + 1)))
         return {os.fsdecode(name): os.fsdecode(value) for name, value in entries}
 
     def control_groups(self, pid: int) -> str:
-        """The paths of a process's control groups, a line for each hierarchy; of too many, the first."""
+        """The paths of a process's control groups, a line for each hierarchy, at most 64 KiB."""
         return self._file(pid, "cgroup", _CHUNK_BYTES).decode(errors="replace")
 
     def rollup(self, pid: int) -> Rollup | None:
-        """Memory with shared pages divided up; None for a process that has ended. The kernel walks every page."""
+        """Memory with shared pages divided among their users (the kernel walks all pages); None if it has ended."""
         return self._parsed(pid, "smaps_rollup", parse_rollup)
 
     def storage_traffic(self, pid: int) -> StorageTraffic | None:
@@ -176,7 +176,7 @@ class ProcFs:
         return parse_maps(self._file(pid, "maps"))
 
     def is_any_mapped(self, pid: int, parts: tuple[bytes, ...]) -> bool:
-        """Whether a process maps a file with one of `parts` in its path; much faster than to go through them all."""
+        """Whether a process maps a file with one of `parts` in its path; much faster than `mapped_files`."""
         data = self._file(pid, "maps")
         return any(part in data for part in parts)
 
@@ -190,7 +190,7 @@ class ProcFs:
         return os.readlink(f"{self._prefix}{pid}/{name}")
 
     def root_of(self, pid: int) -> str:
-        """The path under which the files of a process are reached as it sees them."""
+        """The path of the process's root folder, below which are the files as the process sees them."""
         return f"{self._prefix}{pid}/root"
 
     def driver_version(self) -> str:
@@ -223,14 +223,14 @@ class ProcFs:
 
 
 def unreadable(error: OSError) -> Absent:
-    """Why a file of /proc could not be read, if not because the process has ended or belongs to somebody else."""
+    """Why a file of /proc could not be read, for errors that do not concern the process itself."""
     return Absent(f"cannot be read: {error.strerror or error}")
 
 
 def read_file(path: str, most_bytes: int = _MOST_BYTES) -> bytes:
     """A whole file of /proc, or its first `most_bytes`.
 
-    It has no size to ask for and may come page by page, so it is read until it ends.
+    Files of /proc have no size, and may come page by page, so this reads until the end.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -246,20 +246,20 @@ def read_file(path: str, most_bytes: int = _MOST_BYTES) -> bytes:
 
 
 def _whole_entries(data: bytes) -> bytes:
-    """An environment without the entry that was cut off at the limit."""
+    """An environment without the last entry if it was cut off at `DETAIL_BYTES`."""
     return data if len(data) <= DETAIL_BYTES else data[: data.rfind(b"\0") + 1]
 
 
 @functools.cache
 def _boot_time(prefix: str) -> float:
-    """When the machine started, in epoch seconds, read once, as the kernel's answer changes when the clock is set."""
+    """When the machine started (epoch seconds); read once, as the kernel's answer changes when the clock is set."""
     return parse_boot_time(read_file(f"{prefix}stat"))
 
 
 class UserNames:
     """Login names, each looked up once in a thread of its own: a directory such as LDAP can take seconds.
 
-    `patience_s` is how long all who ask wait for it together; after that, a name is a number until it has come.
+    All calls together wait `patience_s` at most; after that, a call returns the number until the name has come.
     """
 
     def __init__(self, patience_s: float) -> None:
@@ -287,4 +287,4 @@ class UserNames:
 
 
 user_name = UserNames(patience_s=1.0)
-"""Of this program; a monitor, which looks again in a second, has less patience."""
+"""The names for this process; a monitor, which looks again in a second, sets a shorter `patience_s`."""

@@ -25,7 +25,7 @@ STATES = {
 """Field 3 of /proc/PID/stat."""
 
 _EXIT_CODE = 49
-"""The index of field 52 of /proc/PID/stat among the fields after the name."""
+"""The index of field 52 of /proc/PID/stat, the exit code, among the fields after the name."""
 _DRIVER_VERSION = re.compile(r"Kernel Module.*?\s(\d+(?:\.\d+)+)")
 
 
@@ -54,7 +54,7 @@ class Stat(NamedTuple):
 class Status(NamedTuple):
     """/proc/PID/status: `uid` is the effective user, `inner_pid` the PID in the process's own PID namespace.
 
-    `tracer_pid` is the debugger's, 0 where there is none. `is_strict`: seccomp allows it to read, write and end only.
+    `tracer_pid` is the debugger's, 0 without one. `is_strict`: seccomp allows the process to read, write and end only.
     """
 
     letter: str
@@ -96,7 +96,7 @@ class Mapping(NamedTuple):
 
 
 def parse_stat(pid: int, data: bytes, boot_time: float) -> Stat:
-    """/proc/PID/stat, whose start time counts from the boot."""
+    """/proc/PID/stat; its start time counts from `boot_time` (epoch seconds)."""
     # The name may hold spaces and parentheses: only the last one closes it.
     opening, closing = data.find(b"("), data.rfind(b")")
     fields = data[closing + 2 :].split(None, 22)
@@ -191,7 +191,7 @@ def parse_driver_version(data: bytes) -> str:
 
 
 def _fields(data: bytes) -> dict[str, str]:
-    """Lines of the form `Name:   value`, as `status`, `io` and `smaps_rollup` have them."""
+    """Fields of `status`, `io` and `smaps_rollup`, whose lines have the form `Name:   value`."""
     lines = (line.partition(":") for line in data.decode(errors="replace").split("\n"))
     return {name: value.strip() for name, colon, value in lines if colon}
 

@@ -1,4 +1,4 @@
-"""Reading from another end that may send little at a time, for ever."""
+"""Reads from a socket whose other end may go on sending a little at a time for ever."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 
 
 def received(connection: socket.socket, most_bytes: int, deadline: float) -> bytes:
-    """What has come. Raises TimeoutError at the deadline, however little the other end sends at a time."""
+    """The next bytes, b"" at the end. Raises TimeoutError at the deadline (monotonic clock)."""
     left_s = deadline - time.monotonic()
     if left_s <= 0:
         raise TimeoutError

@@ -1,4 +1,4 @@
-"""A step of training on tensors without data, run in the user's Python."""
+"""Runs a step of training on tensors without data, in the user's Python."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FORMS = "model, optimizer, batch; with a loss function behind them; model, batch
 
 
 def default_python() -> str:
-    """The user's Python: of the active virtual environment, or else in the PATH, or else the one that runs gputui."""
+    """The user's Python: that of the active virtual environment, or the first in the PATH, or the one of gputui."""
     environment = os.environ.get("VIRTUAL_ENV")
     if environment and os.access(os.path.join(environment, "bin", "python"), os.X_OK):
         return os.path.join(environment, "bin", "python")
@@ -35,10 +35,10 @@ def default_python() -> str:
 
 
 class Surroundings(NamedTuple):
-    """Where a step is rehearsed: which Python, GPU, and rank of how many, by `mesh`; and how long it may take.
+    """Where a step is rehearsed: in which Python, for which GPU, as which rank; `within_s` is how long it may take.
 
-    `received` is what the rank before has sent, as `Rehearsal.sent`: the stages of a pipeline tell each other shapes.
-    """
+    `mesh` has the sizes of the device mesh by name. `received` is the `Rehearsal.sent` of the rank before: the stages
+    of a pipeline tell each other shapes."""
 
     python: str | None = None
     device: KnownDevice | None = None
@@ -50,7 +50,7 @@ class Surroundings(NamedTuple):
 
     @property
     def request(self) -> dict[str, Any]:
-        """What of it the rehearsal is told."""
+        """What the process that rehearses is told, as JSON."""
         gpu: dict[str, Any] = {}
         if self.device is not None:
             gpu = {
@@ -85,17 +85,17 @@ def rehearse(
     surroundings: Surroundings = Surroundings(),  # noqa: B008 - it does not change
     paths: Sequence[str] = (),
 ) -> Rehearsal:
-    """What a step of the training that "MODULE:FUNCTION" returns asks for. Raises GputuiError with the reason.
+    """The memory requests of a step of the training that "MODULE:FUNCTION" returns. Raises GputuiError.
 
-    The function is called with the arguments by name; they must be values that JSON has. `paths` are folders in which
-    its module is looked for beside the working folder.
+    The function is called with `arguments` by name, which must be JSON values. Its module is searched in the working
+    folder and in `paths`.
     """
     request = {"function": name_of_function(function), "arguments": dict(arguments)}
     return _rehearsed(request, function, surroundings, paths)
 
 
 def name_of_function(text: str) -> str:
-    """This text, if it is written as MODULE:FUNCTION. Raises UsageError."""
+    """The text, if it has the form MODULE:FUNCTION. Raises UsageError."""
     module, _, name = text.partition(":")
     if not (module and name.isidentifier()):
         cause = f"{text!r} names no function."
@@ -104,9 +104,9 @@ def name_of_function(text: str) -> str:
 
 
 def rehearse_program(words: Sequence[str], surroundings: Surroundings) -> Rehearsal:
-    """What the first steps of a program ask for, `train.py ARGUMENT...` or `-m MODULE ARGUMENT...`.
+    """The memory requests of the first steps of a program, `train.py ARGUMENT...` or `-m MODULE ARGUMENT...`.
 
-    Raises GputuiError with the reason.
+    Raises GputuiError.
     """
     name = words[1] if words[0] == "-m" and len(words) > 1 else words[0]
     if words[0] != "-m" and not os.path.isfile(words[0]):
@@ -235,7 +235,7 @@ _ERRORS: dict[str, Callable[[str, str, str], GputuiError]] = {
 
 
 def _line(file: str, line: int) -> CallSite | None:
-    """A line of the program; its file relative to the working folder where it lies below it, or as it is imported."""
+    """A line of the program; its path starts at site-packages, or at the working folder if the file is below it."""
     if not file:
         return None
     _, _, imported = file.rpartition("/site-packages/")
@@ -246,7 +246,7 @@ def _line(file: str, line: int) -> CallSite | None:
 
 
 def rehearsal_of(report: dict[str, Any], function: str, python: str) -> Rehearsal:
-    """What a report says. Raises GputuiError where it says that there is none."""
+    """The rehearsal in the report of the process. Raises GputuiError where the report has a problem instead."""
     if "problem" in report:
         raise _ERRORS[report["problem"]](report["words"], function, python)
     return Rehearsal(

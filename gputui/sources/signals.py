@@ -1,4 +1,4 @@
-"""Sends signals to a process by its identity, never to another one that has its PID now."""
+"""Sends signals to a process by its identity, never to another process that has the PID now."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SignalRefused(GputuiError):  # noqa: N818 - a refusal is not an error of t
 def send_signal(identity: Identity, number: int) -> None:
     """Send signal `number` to exactly this process.
 
-    Raises `SignalRefused` where it has ended, its PID is another process now, or it is another user's.
+    Raises `SignalRefused` where it has ended, another process has its PID now, or it belongs to another user.
     """
     if identity.pid <= 0 or identity.started is None:
         raise SignalRefused(f"PID {identity.pid} cannot be identified for certain: the signal was not sent.")
@@ -34,7 +34,7 @@ def send_signal(identity: Identity, number: int) -> None:
 
 
 def _hold(identity: Identity) -> int | None:
-    """A descriptor that keeps referring to this process even if its PID is used again.
+    """A pidfd, which refers to this process even if its PID is used again.
 
     None where the kernel (before 5.3), a sandbox or a Python built for older kernels (conda's) does not offer it.
     """

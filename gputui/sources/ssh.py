@@ -1,4 +1,4 @@
-"""The user's ssh, with the user's configuration: starts gputui on another machine, and says what went wrong."""
+"""Starts gputui on another machine through the user's ssh and its configuration, and says what went wrong."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ _OPTIONS = {
     "ServerAliveCountMax": "3",
     "ServerAliveInterval": "5",
 }
-"""What these connections need whatever the user's configuration says: no forwardings, an end if the line is cut."""
+"""What these connections need whatever the user's configuration says: no forwardings, and an end if the line breaks."""
 _COMMAND = "sh -c 'PATH=$PATH:$HOME/.local/bin; export PATH; exec gputui {}'"
-"""The same in every login shell; ~/.local/bin is where uv and pipx install, and not in the PATH of ssh's commands."""
+"""Works in every login shell; uv and pipx install to ~/.local/bin, which is not in the PATH of ssh's commands."""
 _KEPT_BYTES = 4096
 _ENDS_WITHIN_S = 3.0
 _SAID_WITHIN_S = 0.5
-"""A connection that ssh shares and keeps (ControlPersist) may hold standard error open."""
+"""How long ssh's last words may take after its end: a shared connection (ControlPersist) may hold stderr open."""
 _SSH_FAILED, _NOT_FOUND, _UNKNOWN_COMMAND = 255, 127, 2
 _REMEDIES = (
     (b"Could not resolve hostname", "Check the name, or add it to ~/.ssh/config."),
     (b"Host key verification failed", "Connect once by hand, and compare the key: ssh {}."),
     (b"Permission denied", "Check that this works: ssh {} true. ~/.ssh/config can name another user or key for it."),
 )
-"""What helps, by what ssh prints: its exit status is the same for all of them."""
+"""Remedies, by what ssh prints: its exit status is the same for all these errors."""
 
 
 class CannotReachError(GputuiError):
-    """There is no ssh here, or it cannot be started."""
+    """ssh is missing on this machine, or cannot be started."""
 
 
 class Ssh:
-    """gputui on a machine, with some arguments; `socket` is its standard input and output, and ends with it."""
+    """gputui on another machine, with some arguments; `socket` is its standard input and output."""
 
     def __init__(self, node: str, arguments: str, *, is_batch: bool) -> None:
-        """Start it; with `is_batch`, ssh asks nothing. Raises CannotReachError if there is no ssh."""
+        """Start ssh; with `is_batch`, it asks for no password. Raises CannotReachError."""
         self._node = node
         self._said = b""
         options = [f"-o{name}={value}" for name, value in _OPTIONS.items()]
@@ -71,18 +71,18 @@ class Ssh:
         self._thread.start()
 
     def end(self) -> None:
-        """End the connection; what was started there ends with it."""
+        """End the connection, and with it what was started on the other machine."""
         self._process.terminate()
         self.socket.close()
 
     def last_words(self) -> str:
-        """The last line that ssh has printed, in brackets, once it has ended; "" without any."""
+        """The last line that ssh printed, in brackets behind a space; "" without one. Waits for ssh's end."""
         self._await_end()
         line = self._last_line()
         return f" ({line.rstrip('.')})" if line else ""
 
     def failure(self) -> tuple[str, str]:
-        """Cause and remedy where no relay has answered."""
+        """Cause and remedy where gputui on the other machine has not answered."""
         self._await_end()
         node, status, line = self._node, self._process.returncode, self._last_line()
         if status == _NOT_FOUND:
