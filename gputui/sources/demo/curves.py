@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable
 
 Curve = Callable[[float], float]
-"""A value by time, in seconds since the demonstration began; negative times are valid, too."""
+"""A value by time, in seconds since the simulation began; negative times are valid, too."""
 
 _PERIODS_S = (7.3, 19.1, 53.7)
 

@@ -36,7 +36,7 @@ _IDLE_SM_MHZ = 345
 _HUNGRY = 2
 """The device whose work needs more power than the limit allows."""
 _CAPPED_PERCENT = 31.0
-"""For what part of the time its clocks are lowered then."""
+"""The share of the time in which that device's clocks are lowered."""
 
 _MIG_PARENT = 7
 _INSTANCES = (
@@ -52,7 +52,7 @@ _NO_FAN = Absent("not supported by this device", AbsentKind.NOT_SUPPORTED)
 
 
 def look(time_s: float, jobs: Sequence[Job]) -> DeviceLook:
-    """All devices at a moment, and what each job does on its own."""
+    """All devices at a moment, and what each job uses on its device."""
     boards = [_board(index, time_s, [job for job in jobs if _board_of(job) == index]) for index in range(8)]
     instances = [_instance(place, time_s, jobs) for place in range(len(_INSTANCES))]
     return DeviceLook(
@@ -150,7 +150,7 @@ def _board(index: int, time_s: float, jobs: Sequence[Job]) -> Device:
 
 
 def _profile(busy: float) -> dict[str, Any]:
-    """What the units of a GPU do that trains a transformer in bfloat16; an H200 had such shares."""
+    """The work of a GPU's units while it trains a transformer in bfloat16, in shares that an H200 had."""
     shares = {
         "sm_active_percent": 91.0,
         "sm_occupancy_percent": 36.0,

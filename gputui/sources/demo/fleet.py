@@ -1,4 +1,4 @@
-"""A simulated fleet, which answers the questions that a Prometheus is asked: two clusters, six jobs, and six faults."""
+"""A simulated fleet that answers the questions for a Prometheus: two clusters, six jobs, and some faults."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ from gputui.units import GIB
 SCRAPE_S = 2.0
 _FIRST_PID = 48_213
 _APART_S = 13.0
-"""So that jobs do not pause together."""
+"""Jobs are shifted by this time for each of their GPUs, so that they do not pause together."""
 
 
 class _Job(NamedTuple):
-    """A job, and on how many GPUs it computes how much."""
+    """A job on so many `gpus`, with the shares (0 to 1) and the bytes that it uses of each."""
 
     name: str
     user: str
@@ -63,14 +63,14 @@ _JOBS = (
 )
 _IDLE = _Job("", "", "", 0, 0.0, 0.0, 0.6 * GIB)
 _UNTOLD = _Job("", "", "", 19, 0.83, 0.0, 61 * GIB)
-"""On the nodes without gputui's exporter, nobody tells whose it is."""
+"""The work on nodes without gputui's exporter, where the owner is not known."""
 _GONE_NODE, _GONE_GPU = "east-11", ("east-07", 3)
 _IDLE_RANK, _LARGE_RANK = 13, 21
 """Ranks of the first job: one whose GPU has stopped working, and one that holds more than the others."""
 
 
 class _Gpu(NamedTuple):
-    """A GPU, and the rank on it."""
+    """A GPU, the job on it, and the job's rank there."""
 
     place: Place
     number: int
@@ -82,18 +82,18 @@ class _Gpu(NamedTuple):
 
     @property
     def labels(self) -> dict[str, str]:
-        """What tells it from others."""
+        """The labels that identify the GPU."""
         uuid = f"GPU-{self.place.cluster}-{self.place.node}-{self.number}"
         return {"cluster": self.place.cluster, NODE: self.place.node, "UUID": uuid, "gpu": str(self.number)}
 
     @property
     def job_labels(self) -> dict[str, str]:
-        """Whose it is."""
+        """The labels of the job."""
         return {"slurm_job_id": self.job.name, "user": self.job.user, "cluster": self.place.cluster}
 
 
 class DemoAnswers:
-    """Depends on nothing but the time, which `clock` gives."""
+    """Answers questions like a Prometheus; the figures depend only on the time, which `clock` gives."""
 
     address = "a simulated Prometheus"
 
@@ -105,23 +105,23 @@ class DemoAnswers:
 
     @property
     def cost(self) -> Cost:
-        """Nothing goes over a network."""
+        """How much was asked; no bytes are received."""
         return Cost(self._questions)
 
     def names(self) -> frozenset[str]:
-        """Those of gputui's exporter, and of a dcgm-exporter before 4.9."""
+        """The metrics of gputui's exporter, and of a dcgm-exporter before 4.9."""
         rows = (row for rows in METRICS.values() for row in rows)
         told = {name for row in rows if row.exporter in (Exporter.GPUTUI, Exporter.DCGM) for name in row.names}
         return frozenset({*told, INFO, USED_BY_PROCESS, BUSY_BY_PROCESS, RESERVED, ALLOCATED, CHANGES})
 
     def ask(self, question: Question) -> tuple[Series, ...]:
-        """What the simulation says of it."""
+        """The simulation's answer."""
         self._questions += 1
         gpus = [gpu for gpu in self._gpus if not question.nodes or gpu.place in question.nodes]
         return tuple(_ANSWERS[question.asked](self, gpus, question))
 
     def ask_range(self, question: Question, start: float, end: float, step_s: float) -> tuple[Series, ...]:
-        """How busy nodes have been."""
+        """How busy nodes have been, whatever the question asks."""
         self._questions += 1
         times = [start + step_s * number for number in range(round((end - start) / step_s) + 1)]
         return tuple(
@@ -130,7 +130,7 @@ class DemoAnswers:
         )
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Does nothing."""
 
     def _busy(self, gpu: _Gpu, at: float) -> float:
         return self._busy_at[gpu](at)

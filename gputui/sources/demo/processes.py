@@ -32,11 +32,11 @@ _OWNERS = {
     DOCKER: Owner(container="b4c0f2d19e7a" + "5d3e6f" * 8 + "5d3e", runtime="docker"),
     JUPYTER: Owner(unit="jupyter-carla.service", environment="lab"),
 }
-"""By parent."""
+"""The owner of processes, by the PID of their parent."""
 
 
 def look(begin: float, time_s: float, jobs: Sequence[Job], devices: DeviceLook) -> ProcessLook:
-    """One row for each job; the demonstration began at `begin`, in epoch seconds."""
+    """One process for each job; the simulation began at `begin` (epoch seconds)."""
     rows = tuple(_row(begin, time_s, job, devices) for job in jobs)
     return ProcessLook(processes=rows, unattributed=unattributed(devices, rows, is_private=False))
 

@@ -27,7 +27,7 @@ NOTHING = "nothing: it runs"
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A process on one device; `load` is its share of the device's time, 0 to 1, memory in GiB."""
+    """A process on one device; `load` is its share of the device's time, from 0 to 1."""
 
     pid: int
     parent_pid: int
@@ -72,7 +72,7 @@ RELATIVES = {
 _EVALUATION_EVERY_S, _EVALUATION_FROM_S, _EVALUATION_TO_S, _EVALUATION_GONE_S = 150.0, 15.0, 96.0, 102.0
 
 HIDDEN_GIB = {"GPU-4": 0.62, "GPU-7": 0.17}
-"""Memory that no listed process holds: of a process in a container, and of MIG itself."""
+"""GiB that no listed process holds: a process in a container has them, or MIG itself."""
 
 
 def jobs(time_s: float) -> list[Job]:
@@ -81,7 +81,7 @@ def jobs(time_s: float) -> list[Job]:
 
 
 def example(number: int, command: str, memory_gib: float) -> Job:
-    """A recorded program that holds as much memory as where its recording is opened."""
+    """A recorded program; `memory_gib` is what it holds at the place where its recording is opened."""
     return Job(
         pid=EXAMPLES[number],
         parent_pid=SHELL,

@@ -1,5 +1,5 @@
-"""A fleet without a server: the user's ssh runs gputui on each node, which says at each look what it has read.
+"""A fleet without a server: the user's ssh runs gputui on each node, which prints a document at each look.
 
-`names` makes nodes of what the command line says, `connection` is one ssh, `looks` makes parts of a fleet of a node's
-document, and `machine` keeps a connection to each node and is what the sampler looks at.
+`names` reads the nodes' names from the command line, `connection` is one ssh, `looks` makes parts of a fleet from a
+document, `line` keeps a connection to one node alive in a thread, `machine` has all of them for the sampler.
 """

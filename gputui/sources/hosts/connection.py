@@ -1,4 +1,4 @@
-"""One node through the user's ssh, which asks nothing: a screen shows many, and none of them may take the terminal."""
+"""A connection to one node through the user's ssh, which asks for no password: a screen shows many nodes at once."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from gputui.sources.ssh import Ssh
 
 LINE_AT_MOST = 16 << 20
 _NOISE_BYTES = 64 * 1024
-"""How much else may come before a document: the shell's own files may print."""
+"""How many bytes of other output may come before a document: the shell's startup files may print."""
 _BEGIN = b'{"schema": "'
 _READ_BYTES = 256 * 1024
 
 
 class _TooMuchError(Exception):
-    """It sends without end."""
+    """The node sends too long a line, or too much that is no document."""
 
 
 class Connection:
     """gputui on a node, which prints a document for each look."""
 
     def __init__(self, node: str, arguments: str) -> None:
-        """Start it. Raises `GputuiError` if there is no ssh."""
+        """Start gputui there with these arguments. Raises `GputuiError` if there is no ssh."""
         self._node = node
         self._ssh = Ssh(node, arguments, is_batch=True)
         self._unread = bytearray()
         self._has_answered = False
 
     def next_look(self, within_s: float) -> NodeLook:
-        """The next one; raises `GputuiError` with what ssh says, or because nothing has come."""
+        """The next look; raises `GputuiError` if the connection ends, or nothing comes in time."""
         try:
             line = self._document(time.monotonic() + within_s)
         except OSError as error:
@@ -53,11 +53,11 @@ class Connection:
         return look
 
     def close(self) -> None:
-        """End it there, too."""
+        """End the connection, and gputui on the node."""
         self._ssh.end()
 
     def _document(self, deadline: float) -> bytes:
-        """The next line that is one, b"" at the end; raises TimeoutError, however little comes however often."""
+        """The next line that is a document, b"" at the end; raises TimeoutError at the deadline (monotonic clock)."""
         noise = 0
         while line := self._line(deadline):
             if line.startswith(_BEGIN):

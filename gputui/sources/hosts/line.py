@@ -1,4 +1,4 @@
-"""Keeps in touch with one node, in a thread of its own: what it says is there at once, and a broken line is mended."""
+"""Keeps a connection to one node, in a thread of its own that starts it again after a failure."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from gputui.model.told import NodeLook, Told
 from gputui.system_faults import as_sentence
 
 AGAIN_S, AGAIN_AT_MOST_S = 5.0, 60.0
-"""After a failure; twice as long after each further one."""
+"""How long to wait after a failure, twice as long after each further one; and at most."""
 FIRST_WITHIN_S = 40.0
 """ssh gives up after 10 s; without persistence mode, the driver may take 30 s for its first answer."""
 
 
 class Speaker(Protocol):
-    """A node that answers."""
+    """A connection to a node: `Connection`, or a test's."""
 
     def next_look(self, within_s: float) -> NodeLook:
-        """The next one. Raises `GputuiError`."""
+        """The next look. Raises `GputuiError`."""
         ...
 
     def close(self) -> None:
-        """End it, from any thread."""
+        """End the connection, from any thread."""
         ...
 
 
 class Line:
-    """`told` is the newest; `changed` is called in the thread whenever it is new, and `ended` is set after the last."""
+    """A node and its thread: `told` is the newest that is known, `ended` is set when the thread ends."""
 
     def __init__(
         self, place: Place, connect: Callable[[], Speaker], changed: Callable[[], object], clock: Callable[[], float]
     ) -> None:
-        """`connect` begins to speak with the node, or raises `GputuiError`."""
+        """`connect` connects or raises `GputuiError`; `changed` is called in the thread at each new `told`."""
         self.told = Told(place)
         self.ended = threading.Event()
         self._connect, self._changed, self._clock = connect, changed, clock
@@ -43,13 +43,15 @@ class Line:
         self._speaker: Speaker | None = None
 
     def start(self, after_s: float, silent_after_s: float | None) -> None:
-        """Begin after a time; a node that is silent for so long is asked anew. With None, one look is all."""
+        """Start the thread, which first waits `after_s`, and connects again if no look comes for `silent_after_s`.
+
+        With None, it takes one look and ends."""
         arguments = (after_s, silent_after_s)
         name = f"gputui-node-{self.told.place.node}"
         threading.Thread(target=self._run, args=arguments, name=name, daemon=True).start()
 
     def close(self) -> None:
-        """Hear nothing any more."""
+        """End the connection for good, without waiting."""
         self._closed.set()
         if self._speaker is not None:
             self._speaker.close()

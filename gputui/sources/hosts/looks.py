@@ -1,4 +1,4 @@
-"""From a node's once document to the parts of a fleet; from another machine, it is refused if its form is wrong."""
+"""Makes parts of a fleet from a node's once document, and refuses a document whose form is wrong."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TEXT_AT_MOST = 2000
 
 
 class WrongDocumentError(Exception):
-    """It is no such document; `schema` is what it says it is, "" where it says nothing."""
+    """The text is no once document of this version; `schema` is the one that it names, "" if none."""
 
     def __init__(self, schema: str = "") -> None:
         super().__init__(schema)
@@ -31,7 +31,7 @@ class WrongDocumentError(Exception):
 
 
 def look_of(line: bytes, place: Place) -> NodeLook:
-    """What a document says. Raises `WrongDocumentError`."""
+    """The look in a document. Raises `WrongDocumentError`."""
     try:
         document = json.loads(line)
         if document["schema"] != SCHEMA:
@@ -97,7 +97,7 @@ def _holdings(document: Mapping[str, Any], place: Place) -> Iterator[Holding]:
 
 
 def _job(process: Mapping[str, Any]) -> JobName | None:
-    """What it belongs to: a job of several ranks on several nodes is known by where they meet."""
+    """The job of a process; ranks on several nodes without a Slurm job are one by their rendezvous address."""
     told = process["owner"] or {}
     known = {name: _text(told[name]) for name in ("job", "namespace", "pod", "container", "unit", "ray_job")
              if told.get(name)}  # fmt: skip
@@ -109,7 +109,7 @@ def _job(process: Mapping[str, Any]) -> JobName | None:
 
 
 def _finding(part: Mapping[str, Any], place: Place) -> MachineFinding:
-    """As that machine has found it; where it is stands before its title."""
+    """A finding of the node's gputui, whose title begins with the place: "GPU 3: ..."."""
     where, _, title = _text(part["title"]).partition(": ")
     pid = _whole(part["pid"])
     return MachineFinding(
@@ -128,7 +128,7 @@ def _finding(part: Mapping[str, Any], place: Place) -> MachineFinding:
 
 
 def _number(part: Mapping[str, Any], name: str) -> Reading[float]:
-    """A reading; JSON has numbers that no reading can be, and that nothing can be done with."""
+    """A reading, absent if it is null or missing; raises DecodeError for what no reading can be, such as NaN."""
     value = part.get(name)
     if value is None:
         return NOT_EXPORTED

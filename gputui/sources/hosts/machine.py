@@ -1,4 +1,4 @@
-"""What the sampler looks at: the newest that each node has said, so that no look waits for one."""
+"""Many nodes as a machine for the sampler: a look has the newest that each node sent, and waits for none."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from gputui.sources.hosts.line import Line, Speaker
 from gputui.sources.signals import SignalRefused
 
 TOGETHER, APART_S = 8, 0.25
-"""So many begin at a time: an sshd that all come through, such as a jump host's, refuses more than ten strangers."""
+"""How many connections begin at a time, and how far apart: an sshd, such as a jump host's, refuses more than ten
+that have not logged in yet."""
 INTERVAL_AT_LEAST_S = 2.0
-"""As long as a point of the history."""
+"""The width of a point in the history."""
 SILENT_LOOKS, SILENT_AT_LEAST_S = 5.0, 15.0
-"""After so long without a word a connection is given up."""
+"""After how many intervals, and at least seconds, without a look a connection is given up."""
 FIRST_WITHIN_S = 1.0
 """How long the first look waits for nodes, so that the first picture has some."""
 
 Reach = Callable[[str, str], Speaker]
-"""Speaks with a node, on which gputui runs with some arguments."""
+"""Connects to a node, given its name and the arguments of gputui there."""
 
 
 class HostsMachine:
@@ -40,7 +41,7 @@ class HostsMachine:
         clock: Callable[[], float] = time.time,
         reach: Reach = Connection,
     ) -> None:
-        """Begin to speak with the nodes, each of which looks once an interval."""
+        """Connect to the nodes, each of which takes a look once an interval."""
         self._interval_s, self._clock = max(INTERVAL_AT_LEAST_S, interval_s), clock
         self._gathering = Gathering(self._interval_s)
         self._has_news = threading.Event()
@@ -52,7 +53,7 @@ class HostsMachine:
             line.start(number // TOGETHER * APART_S, max(SILENT_AT_LEAST_S, SILENT_LOOKS * self._interval_s))
 
     def look(self, attention: Attention, interval_s: float) -> Snapshot:  # noqa: ARG002 - everything is told anyway
-        """The newest; the first look waits a moment for it."""
+        """The newest that is known of all nodes; the first look waits a moment for it."""
         if not self._number:
             self._has_news.wait(FIRST_WITHIN_S)
         if self._has_news.is_set() or not self._number:
@@ -68,7 +69,7 @@ class HostsMachine:
         raise SignalRefused(cause)
 
     def close(self) -> None:
-        """Hear nothing any more, without waiting."""
+        """End all connections, without waiting."""
         for line in self._lines:
             line.close()
 
@@ -76,7 +77,7 @@ class HostsMachine:
 def hosts_once(
     nodes: Sequence[str], clock: Callable[[], float] = time.time, reach: Reach = Connection
 ) -> tuple[Fleet, tuple[MachineFinding, ...]]:
-    """All nodes, each asked once, and what they have found themselves. Raises `GputuiError` where none has answered."""
+    """The fleet after one look of each node, with their findings. Raises `GputuiError` where no node has answered."""
     lines = _lines(nodes, "--once --json", reach, lambda: None, clock)
     for number, line in enumerate(lines):
         line.start(number // TOGETHER * APART_S, None)

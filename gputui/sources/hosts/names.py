@@ -1,4 +1,4 @@
-"""Which nodes are meant: names with commas between them, and files of names, such as a hostfile of MPI's."""
+"""Reads which nodes are meant: names with commas between them, and files with names, such as a hostfile of MPI."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from gputui.model.nodes import can_be_node
 from gputui.regular_files import small_content
 
 AT_MOST = 512
-"""An ssh and two threads each: more nodes than that have a Prometheus."""
+"""Each node takes an ssh and two threads; who has more nodes has a Prometheus."""
 _MOST_BYTES = 1 << 20
 _FORM = "Use --hosts node1,node2 or --hosts @FILE, with a name on each line; ssh has to know the names."
 
 
 def nodes_of(words: Iterable[str]) -> tuple[str, ...]:
-    """The nodes, each once. Raises `UsageError`."""
+    """The nodes that the words name, each once; a word is NAME,NAME or @FILE. Raises `UsageError`."""
     names = tuple(dict.fromkeys(name for word in words for name in _names(word)))
     if not names:
         cause = "--hosts names no node."
@@ -38,7 +38,7 @@ def _names(word: str) -> Iterator[str]:
 
 
 def _in_file(path: str) -> Iterator[str]:
-    """The first word of each line: behind it, a hostfile has slots."""
+    """The first word of each line, without a port or slots: MPI's hostfiles have the slots there or behind it."""
     try:
         text = small_content(path, _MOST_BYTES).decode(errors="replace")
     except OSError as error:

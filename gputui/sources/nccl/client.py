@@ -1,7 +1,7 @@
-"""RAS's protocol of lines, version 2, and the one question: the state of all ranks, as JSON (NCCL 2.28.7 and newer).
+"""Version 2 of RAS's protocol of lines, and one question: the state of all ranks, as JSON (NCCL 2.28.7 and newer).
 
-After `SET FORMAT json`, NCCL writes out what its ranks have told, and leaves out its own reasoning over it, in which
-the reported faults were.
+After `SET FORMAT json`, NCCL writes what its ranks have reported, without its own reasoning, in which the known faults
+were.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _GREETING = re.compile(rb"SERVER PROTOCOL \d{1,9}", re.IGNORECASE)
 
 
 class RasError(GputuiError):
-    """NCCL's port gave no answer that can be used."""
+    """NCCL's port gave no usable answer."""
 
 
 def ask(place: Listening, line_within_s: float = LINE_WITHIN_S, answer_within_s: float = ANSWER_WITHIN_S) -> JobAnswer:
-    """Ask once. Raises `RasError` where no whole answer comes in time, or one that is none of NCCL's."""
+    """Ask once. Raises `RasError` where no whole answer comes in time, or one that NCCL does not give."""
     try:
         with socket.socket(place.family, socket.SOCK_STREAM) as connection:
             connection.settimeout(CONNECT_WITHIN_S)
@@ -51,7 +51,7 @@ def ask(place: Listening, line_within_s: float = LINE_WITHIN_S, answer_within_s:
 
 
 def _exchange(connection: socket.socket, line: bytes, within_s: float) -> bytes:
-    """Send a line, and the line that comes back, without its end. Raises OSError, `RasError` for one without end."""
+    """Send a line and return the answering line without its end. Raises OSError, and `RasError` for too long a line."""
     connection.sendall(line)
     deadline = time.monotonic() + within_s
     answer = b""

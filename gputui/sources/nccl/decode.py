@@ -1,4 +1,4 @@
-"""NCCL's answer in JSON as objects of the model; whatever is not as documented is refused, not guessed."""
+"""Makes objects of the model from NCCL's answer in JSON; refuses whatever is not as NCCL documents it."""
 
 from __future__ import annotations
 

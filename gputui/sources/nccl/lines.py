@@ -1,4 +1,4 @@
-"""At which lines the ranks of a job are on this machine: read from outside, where NCCL may not be asked."""
+"""Reads from outside in which lines a job's ranks on this machine are, where NCCL may not be asked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ RANKS_AT_MOST = 64
 
 
 def compare_lines(pid: int, problem: str, tell: Callable[[Inquiry], object], is_left: Event, proc: ProcFs) -> None:
-    """Read twice where the ranks of a process's job are; `problem` is why NCCL was not asked."""
+    """Read twice in which lines the ranks of a process's job are; `problem` is why NCCL was not asked.
+
+    `tell` gets the lines after each reading; nothing more is read once `is_left` is set."""
     ranks = ranks_beside(pid, proc)
     inquiry = Inquiry(pid, problem=problem)
     first = {each: line_of_main_thread(each) for each in ranks}
@@ -32,7 +34,7 @@ def compare_lines(pid: int, problem: str, tell: Callable[[Inquiry], object], is_
 
 
 def ranks_beside(pid: int, proc: ProcFs) -> dict[int, int]:
-    """The processes on this machine of the job that a rank, or a launcher, belongs to, each with its rank, in order."""
+    """The ranks by PID, in order, of the processes on this machine in the job of a rank or of a launcher."""
     parents, places = {}, {}
     for each in proc.pids():
         place, stat = _place(each, proc), proc.stat(each)

@@ -23,11 +23,11 @@ PORT = 28028
 """NCCL's default; NCCL_RAS_ADDR changes it."""
 _VARIABLE = "NCCL_RAS_ADDR"
 PAUSE_S = 5.0
-"""Between the two questions: where nothing is launched in that time, a training program stands still."""
+"""Between the two questions: a training program that launches nothing in that time stands still."""
 FIRST_S = 120.0
-"""So long after its start a process is not asked: it makes its communicators, when questions were most dangerous."""
+"""A process is not asked so soon after its start: it makes communicators, when questions were most dangerous."""
 PLACES_AT_MOST = 4
-"""Of so many processes here it is read what their main threads do."""
+"""For how many processes on this machine it is read what their main threads do."""
 
 QUESTION = (
     f"NCCL {{}} in process {{}} is asked twice, {PAUSE_S:.0f} s apart, for all ranks of its job.",
@@ -40,7 +40,7 @@ WARNING = (
 
 
 class Port(NamedTuple):
-    """Where to ask, the version there, and which processes of this machine may answer."""
+    """A process to ask: its socket, its version of NCCL, and the processes on this machine that may answer there."""
 
     pid: int
     socket: Listening
@@ -49,7 +49,7 @@ class Port(NamedTuple):
 
 
 class RasSource:
-    """Reads /proc and asks; in a thread of its own, because each may take long."""
+    """Reads /proc and asks NCCL; use it in a thread of its own, because both may take long."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class RasSource:
         return Question(port.pid, sentences, WARNING)
 
     def inquire(self, pid: int, tell: Callable[[Inquiry], object], is_left: Event, pause_s: float = PAUSE_S) -> None:
-        """Ask, and tell after each answer what is known; ends early once `is_left` is set."""
+        """Ask twice, and give `tell` what is known after each answer; ends early once `is_left` is set."""
         inquiry = Inquiry(pid)
         try:
             inquiry = self._answered(inquiry, self._port(pid))
@@ -92,7 +92,7 @@ class RasSource:
         return len(ranks_beside(pid, self._proc))
 
     def compare(self, pid: int, problem: str, tell: Callable[[Inquiry], object], is_left: Event) -> None:
-        """Where NCCL may not be asked, for the reason in `problem`: tell at which lines the ranks here are."""
+        """In place of `inquire`, if NCCL may not be asked because of `problem`: the lines of the ranks here."""
         compare_lines(pid, problem, tell, is_left, self._proc)
 
     def _answered(self, inquiry: Inquiry, port: Port) -> Inquiry:
@@ -109,7 +109,7 @@ class RasSource:
         return inquiry._replace(here=here, second=answer)
 
     def _first_port(self, pids: tuple[int, ...]) -> Port:
-        """Of the first process that may be asked; the error of the last one where none may."""
+        """The port of the first process that may be asked; where none may, raises the error of the last one."""
         for pid in pids[:-1]:
             with suppress(GputuiError):
                 return self._port(pid)
@@ -123,7 +123,7 @@ class RasSource:
             raise GputuiError(cause, "Ask as its user, or as root.") from None
 
     def _checked(self, pid: int) -> Port:
-        """Whose port it is, and whether it may be asked. Raises GputuiError, or OSError where /proc tells nothing."""
+        """The port, if it may be asked. Raises GputuiError if not, and OSError where /proc cannot be read."""
         proc = self._proc
         if not shares_network(proc, pid):
             cause = f"Process {pid} is in a container with a network of its own, and its NCCL answers only there."
@@ -148,7 +148,7 @@ class RasSource:
         return Port(pid, mine, versions[pid], tuple(sorted(set(holders.values()))))
 
     def _version(self, pid: int) -> Version:
-        """The version of a process that may answer; raises GputuiError where it may not be asked."""
+        """The NCCL version of a process; raises GputuiError where that process may not be asked."""
         version = version_of(self._proc, pid)
         if version is None:
             cause = f"Which NCCL process {pid} has loaded cannot be told, so it is not asked: some versions end a job."
@@ -165,7 +165,7 @@ class RasSource:
         return version
 
     def _here(self, answer: JobAnswer, holders: tuple[int, ...]) -> dict[ProcessPlace, int]:
-        """The processes of the answer that run on this machine, by the addresses of its interfaces."""
+        """The PIDs of those processes in the answer whose address is one of this machine's interfaces."""
         import psutil  # takes longer to import than all else here, and few ever ask
 
         addresses = {_bare(each.address) for some in psutil.net_if_addrs().values() for each in some}
@@ -187,5 +187,5 @@ def port_of(proc: ProcFs, pid: int) -> int:
 
 
 def _bare(address: str) -> str:
-    """Without the interface that a link-local address of IPv6 has behind it."""
+    """An address without the interface ("%eth0") behind a link-local address of IPv6."""
     return address.partition("%")[0]

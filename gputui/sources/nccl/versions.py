@@ -1,4 +1,4 @@
-"""Which versions of NCCL may be asked, and which version a process has loaded."""
+"""Tells which versions of NCCL may be asked, and which version a process has loaded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Version = tuple[int, int, int]
 
 
 class Refusal(NamedTuple):
-    """Versions from `first` on and below `end` that are not asked, and why."""
+    """Versions from `first` on and before `end` that are not asked, and why."""
 
     first: Version
     end: Version
@@ -27,7 +27,7 @@ _REFUSALS = (
     Refusal((2, 27, 3), (2, 29, 2), "a question where a rank is missing can end the job (NVIDIA/nccl#1762)"),
     Refusal((2, 29, 7), (2, 29, 8), "a question ended a job of 256 GPUs (NVIDIA/nccl#2346)"),
 )
-"""What NCCL's users reported and its developers answered; 2.29.2 is the first with the repair of #1762."""
+"""From reports of NCCL's users and answers of its developers; 2.29.2 is the first version with the repair of #1762."""
 
 _NAME = re.compile(rb"NCCL version (\d{1,4})\.(\d{1,4})\.(\d{1,4})(?!\d)")
 _FILE = re.compile(r"/libnccl\.so(\.\d+)*$")
@@ -51,7 +51,7 @@ def words_of(version: Version) -> str:
 
 
 def version_of(proc: ProcFs, pid: int) -> Version | None:
-    """The version of the NCCL library that a process has loaded; None where there is none that says its version.
+    """The version of the NCCL library that a process has loaded; None where no loaded library tells its version.
 
     Raises OSError where the process's mappings cannot be read.
     """
@@ -68,7 +68,7 @@ def version_of(proc: ProcFs, pid: int) -> Version | None:
 
 
 def _version_in(descriptor: int, inode: int) -> Version | None:
-    """The version that a library names, which is closed; None where another file has taken its place meanwhile."""
+    """The version in the text of an open library, which is then closed; None if it is not the mapped file."""
     try:
         if os.fstat(descriptor).st_ino != inode:
             return None
