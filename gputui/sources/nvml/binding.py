@@ -1,4 +1,4 @@
-"""nvidia-ml-py: checked to be the right package, initialised, and called; its errors become ours."""
+"""Calls NVML through nvidia-ml-py, after a check that it is the right package; its errors become those of `errors`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NEEDED = ("NVMLError", "nvmlLib", "nvmlMemory_v2", "c_nvmlProcessInfo_v2_t")
 """Names that nvidia-ml-py has since 12.535.108, and that other packages with a module `pynvml` lack."""
 
 _WITNESSES = ("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetPowerUsage")
-"""Calls that reach the kernel driver; the second is made where the first is the one in doubt."""
+"""Calls that reach the kernel driver; the second one is made where the first has failed itself."""
 
 _REPAIR = "Run `pip uninstall pynvml nvidia-ml-py3` and then `pip install --force-reinstall nvidia-ml-py`."
 
@@ -69,7 +69,7 @@ class Nvml:
     def call_about(self, device: Handle, function: str, *arguments: object) -> Raw:
         """What `function` returns about a device.
 
-        `NvmlGoneError` is raised only where another call about the device says the same; otherwise `CallError`.
+        Raises `NvmlGoneError` only where another call about the device raises it, too; otherwise `CallError`.
         """
         try:
             return self.call(function, device, *arguments)
@@ -86,7 +86,7 @@ class Nvml:
         return True
 
     def close(self) -> None:
-        """Shut NVML down; one that no longer answers is not an error here."""
+        """Shut NVML down; it is no error if NVML does not answer any more."""
         try:
             self.call("nvmlShutdown")
         except NvmlError:

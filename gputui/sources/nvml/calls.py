@@ -22,7 +22,7 @@ LIFETIME_S = {
     Cadence.RARELY: 29.0,
     Cadence.ONCE: float("inf"),
 }
-"""For how many seconds an answer holds: a little less than 2, 5 and 30, so that a look slightly early counts."""
+"""For how many seconds an answer holds: a little less than 2, 5 and 30, so that a look may come slightly early."""
 
 
 class Call(NamedTuple):
@@ -52,7 +52,7 @@ class FieldCalls(NamedTuple):
     calls: tuple[Call, ...]
     convert: Callable[..., Any]
     checked: Callable[[Any], Any] = _unchanged
-    """Makes a value absent that cannot be."""
+    """Makes an impossible value absent."""
 
 
 def _memory(info: Raw) -> DeviceMemory:
@@ -104,7 +104,7 @@ def _recovery_action(value: Raw) -> str | Absent:
 
 
 def field_value(value: Raw) -> int | float | Absent:
-    """What an nvmlFieldValue_t holds: a union, an error number of its own, and the type that tells them apart."""
+    """The number in an nvmlFieldValue_t, which has an error number of its own, and a union with its type."""
     if value.nvmlReturn != Code.SUCCESS:
         return absent_of(value.nvmlReturn)
     if value.valueType not in range(len(_MEMBERS)):
@@ -233,7 +233,7 @@ _CALLS = {
     ),
 }
 _CONSTANT = frozenset({"nvmlDeviceGetMaxPcieLinkGeneration", "nvmlDeviceGetMaxPcieLinkWidth"})
-"""Functions whose answer never changes, although that of another call behind the same reading does."""
+"""Functions whose answer never changes, although the reading is taken often for the sake of other calls."""
 
 
 def _calls_of(reading: DeviceReading) -> FieldCalls:
@@ -247,16 +247,16 @@ def _calls_of(reading: DeviceReading) -> FieldCalls:
 
 _ELSEWHERE = (Cadence.WATCHED, Cadence.MEAN)
 _BETWEEN_TWO = frozenset({"throttled"})
-"""Readings that take two answers: see `throttling`."""
+"""Readings computed from two answers over time: see `throttling`."""
 
 CALLS = {
     reading.field: _calls_of(reading)
     for reading in READINGS
     if reading.cadence not in _ELSEWHERE and reading.field not in _BETWEEN_TWO
 }
-"""The calls behind each field, made as often as its reading is declared to be taken; readings that are taken only while
-somebody looks, in a thread of their own, or between two answers are not here. A test counts the calls of a second:
-EACH_LOOK is for what a glance needs."""
+"""The calls behind each field, made as often as the cadence of its reading says; readings that are taken only while
+somebody looks, in a thread of their own, or between two answers are not here. A test counts the calls of a second, so
+give EACH_LOOK only to what a glance needs."""
 
 MEMORY = CALLS["memory"].calls[0]
 MIG_MODE = CALLS["mig_mode"].calls[0]

@@ -1,4 +1,4 @@
-"""Reads one device from look to look: its handle, what it has answered, and what is still known while it is lost."""
+"""Reads one device from look to look: keeps its handle, its answers, and what is still known while it is lost."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class AnswerCache:
         return field.checked(field.convert(*values)), holds_until
 
     def answer(self, call: Call, now: float, *, of_now: bool = False) -> Answer:
-        """The answer that holds at `now`; the call is made where there is none. `of_now`: an older one does not do."""
+        """The answer that holds at `now`, for which the call is made if needed. `of_now`: it must be of this look."""
         answer = self._answers.get(call)
         is_old = of_now and answer is not None and answer.error is None
         if answer is None or (answer.asked_at < now and (answer.expires_at <= now or is_old)):
@@ -100,8 +100,8 @@ class AnswerCache:
 class DeviceReader:
     """Reads one device, a whole GPU or a MIG instance.
 
-    `device` starts as what is known beforehand. `open_handle` finds the device's handle, and is called again after the
-    device was lost. `handle` and `answers` are None while it is lost.
+    `device` is first what the caller knows of it. `open_handle` finds the device's handle, and is called again after
+    the device was lost. `handle` and `answers` are None while the device is lost.
     """
 
     def __init__(self, nvml: Nvml, device: Device, open_handle: Callable[[], Handle]) -> None:

@@ -13,9 +13,9 @@ class Code(IntEnum):
     """The values of `nvmlReturn_t` that a monitor handles; NVML's binary interface fixes them."""
 
     IMPOSSIBLE = -2
-    """Not one of NVML's: it answered with a number that cannot be."""
+    """Not an error of NVML's own: NVML answered with an impossible number."""
     NOT_TEXT = -1
-    """Not one of NVML's: it answered with text that cannot be decoded."""
+    """Not an error of NVML's own: NVML answered with text that cannot be decoded."""
     SUCCESS = 0
     UNINITIALIZED = 1
     INVALID_ARGUMENT = 2
@@ -47,7 +47,7 @@ class Code(IntEnum):
 
 
 class NvmlError(Exception):
-    """A call that failed; `reason` says why in a few words; `absent` is the reading that it leaves."""
+    """A call that failed; `reason` says why in a few words, `absent` is the reading then."""
 
     def __init__(self, code: int, words: str) -> None:
         super().__init__(words)
@@ -68,7 +68,7 @@ class CallError(NvmlError):
 
 
 class GpuLostError(NvmlError):
-    """The device no longer answers; no other call about it can succeed."""
+    """The device does not answer any more; no other call about it can succeed."""
 
 
 class NvmlGoneError(NvmlError):
@@ -112,7 +112,7 @@ REASONS: dict[int, str] = {
 
 
 def reason_of(code: int, words: str = "") -> str:
-    """An error in a few words; for one that `REASONS` lacks, NVML's own words and the number."""
+    """An error in a few words; for an error that `REASONS` lacks, NVML's own words and the number."""
     if code == Code.IMPOSSIBLE:
         return words
     if code in REASONS or not words or str(code) in words:
@@ -121,7 +121,7 @@ def reason_of(code: int, words: str = "") -> str:
 
 
 def absent_of(code: int, words: str = "") -> Absent:
-    """The reading that a call with this error leaves."""
+    """The reading where a call failed with this error."""
     is_supported = code != Code.NOT_SUPPORTED
     return Absent(reason_of(code, words), AbsentKind.FAILED if is_supported else AbsentKind.NOT_SUPPORTED)
 
@@ -129,7 +129,7 @@ def absent_of(code: int, words: str = "") -> Absent:
 TOO_OLD = absent_of(Code.FUNCTION_NOT_FOUND)
 
 UNSUPPORTED = frozenset({Code.NOT_SUPPORTED, Code.FUNCTION_NOT_FOUND, Code.ARGUMENT_VERSION_MISMATCH, Code.DEPRECATED})
-"""Errors that the same call on the same device will give again, until NVML is initialised again."""
+"""Errors that a call about a device raises every time, until NVML is initialised again."""
 
 KINDS: dict[int, type[NvmlError]] = {
     Code.GPU_IS_LOST: GpuLostError,
@@ -193,7 +193,7 @@ STUB = (
     "This libnvidia-ml.so.1 is the CUDA toolkit's stub, which only serves to link programs: {}.",
     "Take its folder out of LD_LIBRARY_PATH and /etc/ld.so.conf.d; the driver's own library comes with the driver.",
 )
-"""A cause, with the library's path, and the remedy."""
+"""Cause, with a place for the library's path, and remedy."""
 
 
 def lost_by(error: NvmlError) -> Lost:
@@ -202,7 +202,7 @@ def lost_by(error: NvmlError) -> Lost:
 
 
 def problem_of(error: NvmlError, detail: str = "") -> NvmlUnusableError:
-    """Why NVML as a whole cannot be used, and what to do; `detail` is a sentence in between."""
+    """Why NVML as a whole cannot be used, and what to do; `detail` is a sentence between the two."""
     generic = (f"NVML could not be used: {error.reason}.", "See `dmesg` for messages of the NVIDIA driver.")
     cause, remedy = _NOT_INITIALISED.get(error.code, generic)
     return NvmlUnusableError(f"{cause} {detail}".rstrip(), remedy)

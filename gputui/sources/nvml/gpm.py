@@ -1,7 +1,7 @@
-"""True utilisation by NVML's GPM, which Hopper and newer have: what a GPU's units did between two samples.
+"""True utilisation by NVML's GPM, which Hopper and newer have: how much a GPU's units worked between two samples.
 
-A sample takes up to 1.5 ms and the metrics of two up to 4 ms, so they are read in a thread of their own. They need no
-rights, and do not take the counters from a profiler.
+A sample takes up to 1.5 ms, and metrics between two samples up to 4 ms, so a thread of its own reads them. GPM needs no
+privileges, and does not take the counters from a profiler.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _METRICS: dict[int, tuple[str, float]] = {
     20: ("pcie_tx_bytes_per_s", _MIB),
     21: ("pcie_rx_bytes_per_s", _MIB),
 }
-"""nvmlGpmMetricId_t: the field in `Device`, and what one of NVML's units is in the field's."""
+"""By nvmlGpmMetricId_t: the field in `Device`, and the factor from NVML's unit to the field's."""
 
 NO_GPM = Absent(
     "this GPU has no GPM, which Hopper and newer have, and no dcgm-exporter here has its profiling metrics",
@@ -43,20 +43,20 @@ NO_GPM = Absent(
 )
 
 _FIRST_S = 0.1
-"""How far two samples must be apart at least; the first reading comes after that, later ones are of the interval."""
+"""The least time between two samples. The first reading comes after it; later readings are of the whole interval."""
 
 
 class Instance(NamedTuple):
-    """A MIG instance, which is sampled by its GPU's handle."""
+    """A MIG instance by its number, which is sampled through the handle of its GPU."""
 
     gpu: Handle
     number: int
 
 
 class GpmReadings(SlowReadings[Profile]):
-    """Reads all devices that have GPM, for the interval since the last reading.
+    """Reads all devices that have GPM, each reading for the time since the last one.
 
-    A look that comes `interval_s` after the last reading or later begins the next: while nobody looks, nothing is read.
+    A look that comes at least `interval_s` after the last reading starts the next: without looks, nothing is read.
     """
 
     THREAD = "gputui-gpm"
@@ -68,7 +68,7 @@ class GpmReadings(SlowReadings[Profile]):
         self._samples: dict[str, _Samples] = {}
 
     def serve(self, nvml: Nvml | None, handles: Mapping[str, Handle]) -> None:
-        """Take the handles of the devices that answer, and read them all if that is due."""
+        """Take the handles of the devices that answer, and have the thread read them all if that is due."""
         now = self._clock()
         if now >= self._due_at:
             self._due_at = now + self._interval_s
@@ -123,7 +123,7 @@ class GpmReadings(SlowReadings[Profile]):
 
 
 class _Samples:
-    """The last sample of a device and room for the next, as long as this `nvml` is initialised."""
+    """The last sample of a device and room for the next one; both belong to this initialised `nvml`."""
 
     def __init__(self, nvml: Nvml) -> None:
         self.nvml = nvml

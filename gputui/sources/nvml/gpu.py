@@ -15,7 +15,7 @@ from gputui.sources.nvml.processes import Listed, Processes
 
 _INSTANCES_AT_MOST = Call("nvmlDeviceGetMaxMigDeviceCount")
 _SLOTS_AT_MOST = 64
-"""A GPU has 7 or 8."""
+"""A real GPU has 7 or 8 slots."""
 _EMPTY_SLOT = (Code.NOT_FOUND, Code.INVALID_ARGUMENT)
 
 
@@ -62,7 +62,7 @@ class Gpu:
         return listed
 
     def look_at_links(self, now: float, *, is_watched: bool, is_counted: bool) -> None:
-        """Read NVLink while somebody looks at the GPU; otherwise only count the links that are up, if they count."""
+        """Read NVLink while somebody looks at the GPU; otherwise, with `is_counted`, only count the active links."""
         if not is_watched or self.whole.answers is None:
             self._nvlinks.rest()
         if not (is_watched or is_counted) or self.whole.answers is None:
@@ -84,7 +84,7 @@ class Gpu:
         return self._nvml.call("nvmlDeviceGetHandleByIndex", self.whole.device.index)
 
     def _find_instances(self, now: float) -> None:
-        """MIG instances come and go while the GPU runs; the known ones stay while NVML cannot list them."""
+        """Update the MIG instances, which come and go while the GPU runs; where NVML cannot list them, they stay."""
         answers = self.whole.answers
         if answers is None or now < self._instances_hold_until:
             return
@@ -121,7 +121,7 @@ class Gpu:
             return error
 
     def _instance(self, slot: int) -> Device:
-        """The instance in a slot as far as it identifies it; after a change, NVML reuses slots for other instances."""
+        """What identifies the instance in a slot; NVML reuses slots for other instances after a change."""
         handle, whole = self._slot(slot), self.whole.device
         uuid = self._nvml.call("nvmlDeviceGetUUID", handle)
         place = MigPlace(
@@ -133,7 +133,7 @@ class Gpu:
 
 
 def _read_instance(instance: DeviceReader, now: float) -> None:
-    """Read an instance; its error alone does not prove that NVML is gone."""
+    """Read an instance; if NVML seems gone, only the instance is lost: its error alone proves nothing."""
     try:
         instance.read(now)
     except NvmlGoneError as error:

@@ -1,4 +1,4 @@
-"""Which file NVML is loaded from: the loader's, one where some systems keep it, the newest after a driver upgrade."""
+"""Loads NVML: the file that the loader finds, one in other folders, or after a driver upgrade the new one."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _STUB_BYTES_AT_MOST = 1 << 20
 
 
 def with_current_library(module: ModuleType) -> ModuleType:
-    """`module` with the library loaded, or after a driver upgrade a fresh copy of it that uses the library now on disk.
+    """`module` with the library loaded; after a driver upgrade, a fresh copy of `module` that uses the new library.
 
-    The loader resolves the library's name to the one loaded already, so the new file is loaded by its path. The old
-    library and module stay untouched: another thread may be in a call.
+    The loader would return the old library for the same name, so the new file is loaded by its path. The old library
+    and module stay untouched: another thread may be in a call.
     """
     mapped = _mapped_libraries(ProcFs())
     for folder in {os.path.dirname(path) for path in mapped}:
@@ -51,7 +51,7 @@ def with_current_library(module: ModuleType) -> ModuleType:
 
 
 def _loaded() -> ctypes.CDLL | None:
-    """The library, None where it is nowhere."""
+    """The library, None where no file is found."""
     for name in (_LIBRARY, *(f"{folder}/{_LIBRARY}" for folder in FOLDERS)):
         with suppress(OSError):
             return ctypes.CDLL(name)
@@ -59,7 +59,7 @@ def _loaded() -> ctypes.CDLL | None:
 
 
 def stub() -> str:
-    """The path of the toolkit's stub, which programs are linked with, where it was loaded; "" otherwise."""
+    """The path of the CUDA toolkit's stub, which programs are linked with, if that was loaded; "" otherwise."""
     for path in _mapped_libraries(ProcFs()):
         with suppress(OSError), open_regular(path) as file:
             if _STUB_SAYS in file.read(_STUB_BYTES_AT_MOST):
@@ -68,9 +68,9 @@ def stub() -> str:
 
 
 def versions(proc: ProcFs) -> str:
-    """A sentence such as "Kernel driver 570.86.15, library 580.95.05.", or "" where either is unknown.
+    """A sentence such as "Kernel driver 570.86.15, library 580.95.05.", or "" where either version is unknown.
 
-    The driver's library has its version in its name.
+    The version of the library is in its file name.
     """
     kernel = proc.driver_version()
     libraries = [match for path in _mapped_libraries(proc) if (match := _LIBRARY_VERSION.search(path))]

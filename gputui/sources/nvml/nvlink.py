@@ -1,4 +1,4 @@
-"""NVLink: how many links of a device are up, and the data rates of all together."""
+"""NVLink: how many links of a device are active, and the sum of their data rates."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class NvLinkReader:
         self._count_holds_until = float("-inf")
 
     def count(self, answers: AnswerCache, now: float) -> Reading[NvLinks]:
-        """How many links there are and how many are active, without rates; asked seldom, as there are 18 calls."""
+        """How many links there are and how many are active, without rates; read seldom, as it takes up to 18 calls."""
         if now >= self._count_holds_until:
             self._count_holds_until = now + LIFETIME_S[Cadence.RARELY]
             self._counted = self._links(answers, now, Cadence.RARELY)

@@ -1,4 +1,4 @@
-"""PCIe throughput, read in a thread of its own: each NVML call counts bytes for 20 ms, too long for a look."""
+"""PCIe throughput, read in a thread of its own: each NVML call counts bytes for 20 ms, which is too long for a look."""
 
 from __future__ import annotations
 

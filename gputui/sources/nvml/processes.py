@@ -1,4 +1,4 @@
-"""The processes on a device: how much of its memory they hold, and how much of its time they take."""
+"""The processes on a device: how much of the device's memory they hold, and how much of its time they take."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gputui.units import MIB
 
 
 def _list(function: str, cadence: Cadence) -> Call:
-    """The versions of a list: drivers before 510 lack the third, those before 450 the second."""
+    """A call with its older versions: drivers before 510 lack version 3, those before 450 version 2."""
     return Call(f"{function}_v3", otherwise=Call(f"{function}_v2", otherwise=Call(f"{function}_v1"))).at(cadence)
 
 
@@ -28,12 +28,12 @@ _LISTS = (
     ("M", _list("nvmlDeviceGetMPSComputeRunningProcesses", Cadence.SELDOM)),
 )
 MOVED_BYTES = 64 * MIB
-"""If a device's used memory has moved by so much, its processes are listed anew, however lately that was done."""
+"""If a device's used memory has changed by this much, its processes are listed again, however new the last list is."""
 _MEMORY_UNKNOWN = Absent("NVML does not say how much memory this process holds")
 _NOT_AVAILABLE = 2**64 - 1
 _NO_PID = Absent("NVML does not say which process it is", AbsentKind.NOT_SAMPLED)
 _OF_NOW_US, _CLOCKS_DIFFER_US = 5_000_000, 1_000_000
-"""How old a sample may be, and how far in the future."""
+"""How old a sample may be, and how far in the future (microseconds)."""
 _NOT_SAMPLED = Absent("no sample in the last interval", AbsentKind.NOT_SAMPLED)
 
 
@@ -63,7 +63,7 @@ class Processes:
     def __init__(self, nvml: Nvml) -> None:
         self._sm_use = _SmUse(nvml)
         self._listed_at_bytes: Mapping[str, int] = {}
-        """What each device had used when its processes were listed."""
+        """The used memory of each device, by key, when its processes were last listed because of a change."""
 
     def read(self, whole: DeviceReader, instances: Sequence[DeviceReader], now: float) -> Listed:
         """The processes there are now. Raises `GpuLostError` and `NvmlGoneError`."""
@@ -85,7 +85,7 @@ class Processes:
         return Listed(_merged(entries, sm_percents, memories), tuple(dict.fromkeys(problems)), unlisted)
 
     def _has_moved(self, memories: Mapping[str, DeviceMemory | None]) -> bool:
-        """Whether a device uses other memory than at the last list, whose figures are then not of this moment."""
+        """Whether the used memory of a device has changed, so that the last list does not fit this moment."""
         used = {key: memory.used_bytes for key, memory in memories.items() if memory is not None}
         has_moved = any(
             abs(used[key] - before) >= MOVED_BYTES for key, before in self._listed_at_bytes.items() if key in used
@@ -98,9 +98,9 @@ class Processes:
 class _SmUse:
     """How much of the GPU's time its processes take, in percent of its multiprocessors.
 
-    NVML lists only processes that were active since the time it is given. One that is missing was idle, provided that
-    this GPU samples its processes at all, which its first sample proves. A sample counts only if it is of now: NVML
-    keeps old ones, and after the clock was set back it has some of the future.
+    NVML lists only processes that were active since a given time. A process that is missing was idle, provided that
+    this GPU samples its processes at all, which its first sample proves. Only samples of now count: NVML keeps old
+    ones, and after the clock was set back, it has samples of the future.
     """
 
     def __init__(self, nvml: Nvml) -> None:
@@ -110,7 +110,7 @@ class _SmUse:
         self._percents: Reading[Mapping[int, Reading[int]]] = _NOT_SAMPLED
 
     def read(self, handle: Handle, now: float) -> Reading[Mapping[int, Reading[int]]]:
-        """Percent by PID since the last reading; what is not in it is idle."""
+        """Percent by PID since the last reading; a process that is not in the mapping is idle."""
         if now >= self._holds_until:
             self._holds_until = now + LIFETIME_S[Cadence.OFTEN]
             self._percents = self._ask(handle)
@@ -138,7 +138,7 @@ class _SmUse:
 def _answers_to(
     call: Call, whole: DeviceReader, instances: Sequence[DeviceReader], now: float, *, of_now: bool
 ) -> list[tuple[DeviceReader, Answer]]:
-    """The GPU with its answer, or its MIG instances with theirs where its own list needs more permissions."""
+    """The GPU with its answer; where that needs more permissions, its MIG instances with theirs."""
     answers = _answers([whole], call, now, of_now=of_now)
     refused = any(answer.error is not None and answer.error.code == Code.NO_PERMISSION for _, answer in answers)
     return (_answers(instances, call, now, of_now=of_now) or answers) if refused else answers
@@ -165,7 +165,7 @@ def _entry(kind: str, info: Raw, keys: Mapping[tuple[int, int] | None, str], key
 
 
 def _held(entry: _Entry, memory: DeviceMemory | None) -> Reading[int]:
-    """What the process holds, at most all that the device has."""
+    """What the process holds; absent where that is more than the device has."""
     if entry.used_bytes is None:
         return _MEMORY_UNKNOWN
     if memory is not None and entry.used_bytes > memory.total_bytes:

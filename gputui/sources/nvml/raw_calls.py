@@ -1,4 +1,4 @@
-"""Calls on the library itself: those that nvidia-ml-py lacks, and lists, which it takes in any length.
+"""Calls on the library itself: calls that nvidia-ml-py lacks, and lists, whose length nvidia-ml-py does not bound.
 
 A function here takes nvidia-ml-py's module, and raises its `NVMLError`.
 """
@@ -18,7 +18,7 @@ _ENTRIES_AT_MOST = 100_000
 
 
 class _FirstProcessInfo(Structure):
-    """As drivers before 450 list processes: without MIG."""
+    """nvmlProcessInfo_t as drivers before 450 have it: without MIG."""
 
     _fields_ = (("pid", c_uint), ("usedGpuMemory", c_ulonglong))
     gpuInstanceId = computeInstanceId = 2**32 - 1  # noqa: N815 - NVML's names
@@ -38,7 +38,7 @@ def _function(module: ModuleType, name: str) -> Callable[..., int]:
 
 
 def _initialise(module: ModuleType) -> None:
-    """nvidia-ml-py initialises with a function that drivers before 410 lack."""
+    """Initialise NVML; where the driver lacks nvidia-ml-py's function for that (before 410), by an older function."""
     try:
         module.nvmlInit()
     except module.NVMLError as error:
@@ -48,7 +48,7 @@ def _initialise(module: ModuleType) -> None:
 
 
 def _entries(module: ModuleType, entry: type[Structure], ask: Callable[[Any, Any], int]) -> Sequence[Any]:
-    """The list that `ask` fills: it gets the number of entries there is room for, and the room."""
+    """The list that `ask` fills, given pointers to the number of entries and to the room for them."""
     count = c_uint(0)
     code = ask(byref(count), None)
     if code != Code.INSUFFICIENT_SIZE:
@@ -81,7 +81,7 @@ def _samples(module: ModuleType, device: object, since_us: int) -> Sequence[Any]
 
 
 def _retired_pages(module: ModuleType, device: object, cause: int) -> int:
-    """How many there are; NVML would list their addresses, too."""
+    """How many pages were retired; their addresses are not read."""
     count = c_uint(0)
     code = _function(module, "nvmlDeviceGetRetiredPages")(device, c_uint(cause), byref(count), POINTER(c_ulonglong)())
     if code != Code.INSUFFICIENT_SIZE or not count.value:
@@ -94,7 +94,7 @@ class _GpmMetric(Structure):
 
 
 class _GpmMetricsGet(Structure):
-    """Newer headers have a longer array under the same version: nvidia-ml-py's may be too short for the driver."""
+    """nvmlGpmMetricsGet_t with room for more metrics: newer drivers have a longer array under the same version."""
 
     _fields_ = (
         ("version", c_uint),
@@ -124,4 +124,4 @@ RAW_CALLS: dict[str, Callable[..., Any]] = {
     **{name + end: partial(_processes, name + end) for name in _LISTS for end in ("_v2", "_v3")},
     **{f"{name}_v1": partial(_processes, name) for name in _LISTS},
 }
-"""By the names under which `calls` and `processes` ask for them."""
+"""The functions by the names that other modules give to `Nvml.call`."""

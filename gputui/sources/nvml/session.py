@@ -16,7 +16,7 @@ _GPUS_AT_MOST = 1024
 
 
 class Session:
-    """Looks at all devices. `nvml` is initialised; `look` raises `NvmlGoneError` when it no longer answers."""
+    """Looks at all devices. `nvml` is initialised; `look` raises `NvmlGoneError` when NVML no longer answers."""
 
     def __init__(self, nvml: Nvml) -> None:
         self.nvml = nvml
@@ -25,13 +25,13 @@ class Session:
         self._driver = Driver()
         self._driver_holds_until = float("-inf")
         self.counts_links = False
-        """Whether NVLinks of devices that nobody looks at are counted, too."""
+        """Whether the NVLinks of devices that nobody looks at are counted, too."""
 
     def look(self, now: float, watched: frozenset[str]) -> DeviceLook:
         """All devices at `now`, each GPU followed by its MIG instances; NVLink only of those with a key in `watched`.
 
-        A GPU has NVML's index. Instances have none in NVML and are numbered after the last GPU, in the order of the
-        list: the number holds until instances are created or removed, the key for good.
+        A GPU has NVML's index. Instances have no index in NVML and are numbered after the last GPU, in their order: an
+        instance keeps its number until others are created or removed, and its key for good.
         """
         if now >= self._driver_holds_until:
             self._driver = self._read_driver(now)
@@ -53,7 +53,7 @@ class Session:
         return {reader.device.key: reader.handle for reader in readers if reader.handle is not None}
 
     def to_sample(self) -> Mapping[str, Handle]:
-        """What GPM samples, by the device's key: GPUs, and MIG instances by their GPU."""
+        """What GPM samples, by the device's key: GPUs as handles, and MIG instances as `Instance`."""
         from gputui.sources.nvml.gpm import Instance
 
         targets = dict(self.handles())
@@ -99,7 +99,7 @@ class Session:
         return Driver(self._system("nvmlSystemGetDriverVersion", now), _cuda_version(cuda_version))
 
     def _system(self, function: str, now: float) -> Raw:
-        """The answer of a call about the driver; GPUs may be readable although it fails.
+        """The answer of a call about the driver; GPUs may be readable although the call fails.
 
         NVML takes the CUDA version from libcuda.so.1, for example, which monitoring containers lack.
         """

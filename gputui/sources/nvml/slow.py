@@ -18,7 +18,7 @@ _LAST_CALL_S = 0.5
 class SlowReadings(ABC, Generic[R]):
     """Takes a reading `R` of the devices that somebody looks at, every `interval_s` seconds.
 
-    While nobody looks, the thread sleeps without waking up; the first look starts it.
+    The first look starts the thread, which sleeps without waking up while nobody looks.
     """
 
     THREAD: str
@@ -33,12 +33,12 @@ class SlowReadings(ABC, Generic[R]):
         self._unsupported: set[str] = set()
         self._thread: threading.Thread | None = None
         self._is_new = False
-        """The watched devices have changed, so the next reading is due now."""
+        """Whether the watched devices have changed, so that the next reading is due now."""
         self._is_closed = False
 
     @abstractmethod
     def _read(self, nvml: Nvml, key: str, handle: Handle) -> R:
-        """Call NVML, without the lock; an unsupported device goes to `_unsupported`, and is not asked again."""
+        """Call NVML, without the lock. Puts the key of an unsupported device into `_unsupported`, to read it no more."""
 
     def watch(self, keys: frozenset[str]) -> None:
         """Read the devices with these keys (`Device.key`) from now on, and no others."""

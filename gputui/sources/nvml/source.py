@@ -45,14 +45,14 @@ class NvmlSource:
         self._failed_look = DeviceLook()
 
     def watch(self, keys: frozenset[str]) -> None:
-        """From now on, read the expensive PCIe and NVLink rates of the devices with these keys (`Device.key`)."""
+        """From now on, read the expensive PCIe and NVLink rates of only the devices with these keys (`Device.key`)."""
         self._watched = keys
         self._pcie.watch(frozenset(key for key in keys if "pcie_tx_bytes_per_s" not in self._profiles.get(key, {})))
 
     def watch_profiles(self, within_s: float = 0.0, page: DcgmPage | None = None) -> None:
         """From the next look on, read true utilisation, too; `within_s` is how long each look waits for it.
 
-        Where a GPU has no GPM, `page` is asked, by default the one that dcgm-exporter offers on this node.
+        For a GPU without GPM, `page` is read, by default that of the dcgm-exporter on this node.
         """
         from gputui.sources.nvml.gpm import GpmReadings
         from gputui.sources.pages.dcgm import DcgmPage
@@ -61,7 +61,7 @@ class NvmlSource:
         self._profile_within_s = within_s
 
     def watch_faults(self) -> None:
-        """From the next look on, also read what only findings need: XIDs, and the NVLinks that are up."""
+        """From the next look on, also read what only findings need: XIDs, and how many NVLinks are active."""
         from gputui.sources.nvml.xids import XidEvents
 
         self._xids = XidEvents()
@@ -137,7 +137,7 @@ def _has_no_gpm(device: Device) -> bool:
 
 
 def _with_page(devices: tuple[Device, ...], page: Mapping[Entity, Shares]) -> tuple[Device, ...]:
-    """The devices, those without GPM as dcgm-exporter's page has them."""
+    """The devices; those without GPM with the true utilisation on dcgm-exporter's page."""
     uuids = {device.index: device.uuid for device in devices if device.mig is None}
 
     def on_page(device: Device) -> Device:

@@ -1,4 +1,4 @@
-"""For what part of the time a GPU's clocks were lowered: reasons flicker, and NVML's counters miss nothing between."""
+"""The share of the time in which a GPU's clocks were lowered, by NVML's counters: single looks miss what flickers."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _POWER, _THERMAL = 0, 1
 """nvmlPerfPolicyType_t."""
 _NS_OF_US = 1000
 _COUNTED = {"sw_power_cap": "power_percent", "sw_thermal_slowdown": "thermal_percent"}
-"""Reasons that have a counter, and their part of the time."""
+"""Reasons that have a counter, and their fields in `Throttled`."""
 _LEAST_PERCENT = 1.0
 
 
 class Counter(NamedTuple):
-    """For how long the clocks were lowered, until a time."""
+    """For how long (nanoseconds) the clocks were lowered until a time (microseconds)."""
 
     at_us: int
     lowered_ns: int
@@ -34,7 +34,7 @@ COUNTERS = FieldCalls(
     tuple(Call("nvmlDeviceGetViolationStatus", (policy,)).at(_READING.cadence) for policy in (_POWER, _THERMAL)),
     _counters,
 )
-"""The calls behind it; the reading is a `Counter` of each."""
+"""The calls behind `Device.throttled`; their reading is a `Counter` of each."""
 
 
 class Throttling:
@@ -45,7 +45,7 @@ class Throttling:
         self._between: Reading[Throttled] = NOT_READ
 
     def between(self, counters: Reading[tuple[Counter, ...]]) -> Reading[Throttled]:
-        """The parts of the time between the last two readings; absent until there are two."""
+        """The shares of the time between the last two readings; absent until there are two."""
         if isinstance(counters, Absent):
             self._last = ()
             return counters
@@ -66,7 +66,7 @@ def _between(before: tuple[Counter, ...], after: tuple[Counter, ...]) -> Reading
 
 
 def lasting(reasons: Reading[tuple[str, ...]], throttled: Reading[Throttled]) -> Reading[tuple[str, ...]]:
-    """The reasons of the time between two readings where a counter tells, else those of this moment."""
+    """The throttle reasons: those with a counter by their share of the time since the last reading, others by now."""
     shares = value_of(throttled)
     if isinstance(reasons, Absent) or shares is None:
         return reasons

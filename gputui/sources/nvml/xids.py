@@ -1,6 +1,6 @@
-"""Errors that the driver reports, XIDs, by NVML's events, which any user may wait for.
+"""Reads XIDs, errors that the driver reports, from NVML's events, which any user may wait for.
 
-An event set tells only of what happens after a device was registered in it. A wait of 0 ms returns at once.
+An event set has only events after its devices were registered. A wait of 0 ms returns at once.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _XID = 8
 """nvmlEventTypeXidCriticalError."""
 _KEPT = 64
 _AT_ONCE = 32
-"""How many events a look takes at most: a GPU that fails can report thousands."""
+"""How many events a look takes at most: a failing GPU can report thousands."""
 
 
 class XidEvents:
-    """Collects the events of all devices that can be registered; the others are left out."""
+    """Collects the events of all devices that can be registered for them."""
 
     def __init__(self) -> None:
         self._nvml: Nvml | None = None
@@ -31,7 +31,7 @@ class XidEvents:
         self._events: deque[Xid] = deque(maxlen=_KEPT)
 
     def look(self, nvml: Nvml, handles: Mapping[str, Handle]) -> tuple[Xid, ...]:
-        """The newest errors of these devices, by their keys, the oldest first."""
+        """The newest errors, the oldest first; `handles` has the devices' handles by their keys."""
         if nvml is not self._nvml:
             self._begin(nvml)
         if self._set is not None:
@@ -40,7 +40,7 @@ class XidEvents:
         return tuple(self._events)
 
     def close(self, nvml: Nvml) -> None:
-        """Free the set before NVML is shut down; what was collected stays."""
+        """Free the event set before NVML is shut down; the collected errors stay."""
         if self._set is not None and nvml is self._nvml:
             with suppress(NvmlError):
                 nvml.call("nvmlEventSetFree", self._set)
@@ -48,7 +48,7 @@ class XidEvents:
 
     def _begin(self, nvml: Nvml) -> None:
         self._nvml, self._set, self._tried = nvml, None, set()
-        with suppress(NvmlError):  # not here: the findings of other kinds are there without
+        with suppress(NvmlError):  # without events, only the findings about XIDs are missing
             self._set = nvml.call("nvmlEventSetCreate")
 
     def _register(self, nvml: Nvml, handles: Mapping[str, Handle]) -> None:

@@ -1,7 +1,7 @@
-"""What the paths of a process's control groups tell, in both versions of the interface: /proc/PID/cgroup.
+"""What the paths of a process's control groups tell about its owner, in both versions of the interface.
 
-The kernel writes them, and a process cannot choose its own, but for those below its user's service manager
-(`user@1000.service`), where the user may make groups of any name: there, only what is the user's own is looked for.
+A process cannot choose these paths in /proc/PID/cgroup, except below its user's service manager (`user@1000.service`),
+where users may make groups of any name: jobs and pods are not searched there.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _PARTS_AT_MOST = 64
 _JOB = re.compile(r"job_(\d{1,10})", re.ASCII)
 _STEP = re.compile(r"step_(\w{1,20})", re.ASCII)
 _SLURM = re.compile(r"slurm(?:_.*)?|(?:.*_)?slurmstepd\.scope")
-"""The first version's folder, with several daemons on a machine `slurm_NODE`; the second version's scope."""
+"""Version 1 has a folder `slurm`, or `slurm_NODE` for several daemons on a machine; version 2 has a scope."""
 
 _POD = re.compile(r"(?:.*-)?pod([0-9a-f]{8}(?:[-_]?[0-9a-f]{4}){3}[-_]?[0-9a-f]{12})(?:\.slice)?")
-"""The cgroupfs driver's form, and systemd's, in which the UID has underscores; a static pod's UID has neither."""
+"""The names of both cgroup drivers; systemd's has underscores in the UID, and a static pod's UID has no separators."""
 
 _CONTAINERS = (
     (re.compile(r"(docker|crio|nerdctl)-([0-9a-f]{64})\.scope"), None),
@@ -30,11 +30,11 @@ _CONTAINERS = (
     (re.compile(r"(crio)-([0-9a-f]{64})"), None),
     (re.compile(r"(lxc\.payload)\.([\w.-]{1,64})", re.ASCII), "lxc"),
 )
-"""The names that runtimes give their groups, and the runtime where its word is another one."""
+"""The names that runtimes give their groups, and the runtime, None where the name has it."""
 
 _BARE_ID = re.compile(r"[0-9a-f]{64}")
 _RUNTIMES_BY_FOLDER = {"docker": "docker", "default": "containerd", "cri-containerd": "containerd"}
-"""What the folder around a bare ID says."""
+"""The runtime of a group whose name is a bare ID, by the folder around it."""
 
 _USER_MANAGER = re.compile(r"user@\d+\.service")
 _UNIT = re.compile(r"[\w:.\\@-]{1,249}\.(?:service|scope)", re.ASCII)
@@ -46,7 +46,7 @@ _NO_UNIT = re.compile(
 
 
 def owner_in(text: str) -> Owner:
-    """What the content of /proc/PID/cgroup tells; the first line that tells a thing counts."""
+    """The owner in the content of /proc/PID/cgroup; for each field, the first line that has it counts."""
     lines = text.split("\n", LINES_AT_MOST)[:LINES_AT_MOST]
     paths = dict.fromkeys(line.split(":", 2)[-1].removesuffix(" (deleted)") for line in lines)
     owner = Owner()

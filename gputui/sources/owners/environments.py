@@ -1,4 +1,4 @@
-"""What a process's environment tells about its owner, which it says of itself: job, pod, container, conda, tmux."""
+"""What a process's environment says about its owner, which the process can choose: job, pod, container, conda, tmux."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from gputui.model.machine.owner import Owner
 from gputui.model.printable import printable
 
 _LONGEST = 128
-"""Of a name. Those of Kubernetes have at most 63 characters; anybody can write anything into an environment."""
+"""The longest name that is shown. Kubernetes' have at most 63 characters; an environment may contain anything."""
 
 Variables = Mapping[str, str]
 
 _STEPS = {"4294967290": "interactive", "4294967291": "batch", "4294967292": "extern"}
-"""Steps that Slurm's variable has as numbers, and its control groups by name (slurm.h)."""
+"""Steps that have a number in Slurm's variable (slurm.h), and a name in its control groups."""
 
 _SYSTEM_PREFIXES = frozenset({"", "/", "/usr", "/usr/local"})
 _PLAIN_NAMES = frozenset({".venv", "venv", ".env", "env"})
-"""Names of environments that only their project's name tells apart."""
+"""Common names of environments: the folder around one tells it from others."""
 
 
 def _named(name: str | None) -> str | None:
-    """A name as it can be shown, None where there is none, or none that anybody would give."""
+    """A name as it can be shown, None where it is missing or too long."""
     if not name or len(name) > _LONGEST:
         return None
     return printable(os.fsencode(name).decode(errors="replace"))
@@ -48,7 +48,7 @@ def _step(variables: Variables) -> str | None:
 
 
 def _pod(variables: Variables) -> str | None:
-    """Where the manifest does not say it, the host's name in the pod, unless that is the node's own."""
+    """The pod's name: from the manifest's variables, or the host name in the pod, unless that is the node's own."""
     if "KUBERNETES_SERVICE_HOST" not in variables:
         return None
     name = _first("POD_NAME", "MY_POD_NAME", "HOSTNAME")(variables)
@@ -61,13 +61,13 @@ def _namespace(variables: Variables) -> str | None:
 
 
 def _apptainer(variables: Variables) -> str | None:
-    """The image's file, with the name of the instance where it has one."""
+    """The file name of an Apptainer container's image, or the container's name where the image is not given."""
     image = _first("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER", "APPTAINER_NAME", "SINGULARITY_NAME")(variables)
     return os.path.basename(image) if image else None
 
 
 def _session(variables: Variables) -> str | None:
-    """In the words that tmux, screen and zellij take to attach to it."""
+    """The terminal's session, in the words by which tmux, screen and zellij attach to it."""
     tmux = re.fullmatch(r"(.*),\d+,(\d+)", variables.get("TMUX", ""), re.ASCII)
     if tmux:
         server = os.path.basename(tmux[1])
@@ -90,7 +90,7 @@ _FIELDS: dict[str, Callable[[Variables], str | None]] = {
 
 
 def owner_by(variables: Variables) -> Owner:
-    """What these variables tell."""
+    """The owner that these variables tell."""
     fields: dict[str, Any] = {field: _named(find(variables)) for field, find in _FIELDS.items()}
     owner = Owner(**fields)
     return owner._replace(
@@ -101,9 +101,9 @@ def owner_by(variables: Variables) -> Owner:
 
 
 def python_environment(program: str, variables: Variables) -> str | None:
-    """The name of the conda environment or venv: that of the interpreter's path, or else of the activated one.
+    """The name of the conda environment or venv, by the interpreter's path, or else by the variables.
 
-    Somebody else's environment cannot be read, but the path of the interpreter is in the command line.
+    Another user's variables cannot be read, but the interpreter's path is in the command line.
     """
     folder, name = os.path.split(program)
     prefix = os.path.dirname(folder)

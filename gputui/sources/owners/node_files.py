@@ -1,6 +1,6 @@
-"""What others leave on a node for anyone to read: which job has a device, and what a pod is called.
+"""Reads files that other programs leave on a node for all to read: which job has a device, and the names of pods.
 
-A prolog of the site writes the first, a file for each device, in one of two forms: jobstats has "JOB UID" in
+A Slurm prolog of the site writes the job of each device to a file, in one of two forms: jobstats has "JOB UID" in
 /run/gpustat, the folder of dcgm-exporter's --hpc-job-mapping-dir has job IDs in lines. The kubelet makes a folder
 NAMESPACE_POD_UID for each pod's logs.
 """
@@ -16,7 +16,7 @@ from gputui.model.machine.owner import Owner
 from gputui.regular_files import small_content
 
 DCGM_VARIABLE = "DCGM_HPC_JOB_MAPPING_DIR"
-"""Under which dcgm-exporter itself takes the name of its folder; it has no usual place."""
+"""The variable by which dcgm-exporter itself finds its folder, which has no usual place."""
 JOBSTATS = "/run/gpustat"
 POD_LOGS = "/var/log/pods"
 
@@ -28,7 +28,7 @@ _POD_FOLDER = re.compile(r"([a-z0-9-]{1,63})_([a-z0-9.-]{1,253})_([0-9a-f-]{32,3
 
 
 class DeviceJob(NamedTuple):
-    """The job that a device is given to; `uid` is its user, None where the file does not tell."""
+    """The job to which a device was given; `uid` is the job's user, None where the file does not tell."""
 
     job: str
     uid: int | None
@@ -36,9 +36,9 @@ class DeviceJob(NamedTuple):
 
 
 def jobs_of_devices(environment: Mapping[str, str], jobstats: str = JOBSTATS) -> dict[str, DeviceJob]:
-    """The job of each device that has one and only one, by the name of its file.
+    """The job of each device that has exactly one, by the name of the device's file.
 
-    That is NVML's index or the UUID; for a MIG instance the UUID, or "GPU.INSTANCE".
+    The name is NVML's index or the UUID; for a MIG instance the UUID or "GPU.INSTANCE".
     """
     jobs: dict[str, DeviceJob] = {}
     folder = environment.get(DCGM_VARIABLE, "")
@@ -75,7 +75,7 @@ def _number(word: str) -> str | None:
 
 
 def owner_on(devices: tuple[str, ...], uid: int | None, jobs: Mapping[str, DeviceJob]) -> Owner:
-    """The job of a process on these devices, if all that have a job have the same one, and it is its user's."""
+    """The job of a process on these devices: that of all devices that have one, if it is the process's user's."""
     found = {jobs[name] for name in devices if name in jobs}
     if len(found) != 1:
         return Owner()
@@ -84,7 +84,7 @@ def owner_on(devices: tuple[str, ...], uid: int | None, jobs: Mapping[str, Devic
 
 
 def names_of_pods(folder: str = POD_LOGS) -> dict[str, tuple[str, str]]:
-    """Namespace and name of this node's pods by UID, as far as this user may list them."""
+    """Namespace and name of this node's pods by UID; {} where this user may not list them."""
     try:
         with os.scandir(folder) as entries:
             matches = [

@@ -1,4 +1,4 @@
-"""Reads the owner of one process from everything that tells it; the kernel's word counts before the process's own."""
+"""Reads the owner of a process from all sources; what the kernel says counts before what the process itself says."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from gputui.sources.procfs import ProcFs
 
 
 class Subject(NamedTuple):
-    """A process to ask about. Another `name` or other `devices` mean that it is another program, or works elsewhere.
+    """A process whose owner is wanted; if `name` or `devices` change, the owner is read again.
 
-    `devices` are all the names that its devices have in files on the node.
+    `devices` are all the names that the process's devices have in files on the node.
     """
 
     pid: int
@@ -29,24 +29,24 @@ class Subject(NamedTuple):
 
     @property
     def identity(self) -> tuple[int, float]:
-        """What stays the same in the process's life."""
+        """PID and start time, which stay the same while the process lives."""
         return self.pid, self.started
 
 
 class NodeFiles(NamedTuple):
-    """What lies on the node, read once for many processes."""
+    """What files on the node tell, read once for many processes."""
 
     jobs: Mapping[str, DeviceJob]
     pods: Mapping[str, tuple[str, str]]
 
 
 def read_node_files() -> NodeFiles:
-    """As they are now."""
+    """The files as they are now."""
     return NodeFiles(jobs_of_devices(os.environ), names_of_pods())
 
 
 class OwnerReader:
-    """Reads owners. The files of a process can keep a reader waiting for ever: call it in a thread of its own."""
+    """Reads owners. Use it in a thread of its own: the files of a process can keep a reader waiting for ever."""
 
     def __init__(self, proc: ProcFs, node_files: Callable[[], NodeFiles] = read_node_files) -> None:
         self._proc = proc
@@ -72,9 +72,9 @@ class OwnerReader:
         return owner._replace(environment=python_environment(self._program(pid), variables), unread=unread)
 
     def _variables(self, pid: int) -> tuple[dict[str, str], str]:
-        """The variables, or why they cannot be read.
+        """The variables, and why they cannot be read, or "".
 
-        A process that sets its title (Ray's and vLLM's workers do) writes over its environment: its parent's counts.
+        A process that sets its title (as Ray's and vLLM's workers) overwrites its environment: then its parent's counts.
         """
         try:
             variables = self._proc.variables(pid)

@@ -1,4 +1,4 @@
-"""Owners of processes, read in a thread of their own, so that no look waits for them."""
+"""Owners of processes, read in a thread of their own, so that no look has to wait."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STUCK = Absent("its files in /proc do not answer")
 
 
 class _Known(NamedTuple):
-    """An owner, what was asked, and until when the answer holds for that."""
+    """An owner, the subject for which it holds (None: any), and until when (monotonic clock)."""
 
     owner: Reading[Owner]
     subject: Subject | None
@@ -30,10 +30,10 @@ _NOTHING = _Known(NOT_READ, None, float("-inf"))
 
 
 class Owners:
-    """The owners of processes as far as they have been read; those that no look asks for any more are forgotten.
+    """Keeps the owners of the processes that looks ask for.
 
-    A thread reads what is due, and ends. One that a process's files keep waiting is left behind, and that process is
-    not asked again. `patience_s` is how long all looks together wait for the thread, for a program that looks once.
+    A thread reads what is due, and ends. If a process's files keep it waiting, the thread is left behind, and that
+    process is not read again. `patience_s` is how long all looks together wait, for a program that looks once.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Owners:
         return {pid: one.owner for (pid, _), one in self._known.items()}
 
     def _take(self, now: float) -> None:
-        """What the thread has read so far; if it is stuck, give it up with the process that it is stuck at."""
+        """Take what the thread has read so far; if it is stuck at a process, give both up."""
         work = self._work
         if work is None:
             return
@@ -83,14 +83,14 @@ class Owners:
 
 
 class _At(NamedTuple):
-    """The process that is read, and since when."""
+    """The process that a thread reads, and since when (monotonic clock)."""
 
     subject: Subject
     since: float
 
 
 class _Work:
-    """The work of one thread."""
+    """A thread that reads the owners of some processes."""
 
     def __init__(self, reader: OwnerReader, subjects: list[Subject], clock: Callable[[], float]) -> None:
         self._reader, self._subjects, self._clock = reader, subjects, clock
