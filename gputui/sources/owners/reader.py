@@ -74,7 +74,7 @@ class OwnerReader:
     def _variables(self, pid: int) -> tuple[dict[str, str], str]:
         """The variables, and why they cannot be read, or "".
 
-        A process that sets its title (as Ray's and vLLM's workers) overwrites its environment: then its parent's counts.
+        A process that sets its title (as Ray's and vLLM's workers) overwrites its variables: its parent's count then.
         """
         try:
             variables = self._proc.variables(pid)

@@ -1,5 +1,4 @@
-"""Pages of metrics that programs of this machine offer: how one is fetched, and what is taken from it.
+"""Reads the pages of metrics that other programs on this machine offer.
 
-- `fetch`: bounded in time and size, whoever answers.
-- `dcgm`: true utilisation, where somebody runs dcgm-exporter. `server`: what a vLLM or SGLang says of its requests.
-"""
+`fetch` gets a page, bounded in time and size, whoever answers; `dcgm` reads true utilisation from dcgm-exporter's page,
+`server` the requests and the KV cache from the page of a vLLM or SGLang."""

@@ -1,7 +1,7 @@
-"""True utilisation by the page that dcgm-exporter offers on this node: for GPUs without GPM, where somebody runs one.
+"""True utilisation of GPUs without GPM, from the page of the dcgm-exporter on this node, if there is one.
 
-The page has profiling metrics only where its owner has turned them on. Any program may listen on the port: what comes
-is bounded in time and size, and only numbers that can be are taken from it.
+The page has profiling metrics only where its owner has turned them on. Any program may listen on the port, so the
+answer is bounded in time and size, and only possible numbers are taken from it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gputui.sources.pages.fetch import fetched
 ADDRESS = ("127.0.0.1", 9400)
 
 _AGAIN_S, _AFTER_FAILURE_S = 10.0, 60.0
-"""dcgm-exporter collects every 30 s as a rule."""
+"""When the page is read again; dcgm-exporter collects every 30 s by default."""
 
 _FIELDS = {
     "SM_ACTIVE": "sm_active_percent",
@@ -35,21 +35,21 @@ _FIELDS = {
     "PIPE_FP16_ACTIVE": "fp16_percent",
     "FP16_UTIL_RATIO": "fp16_percent",
 }
-"""DCGM_FI_PROF_*, by their names up to DCGM 4.5 and since 4.6: ratios of 0 to 1 under both."""
+"""Fields in `Device` by metric, without DCGM_FI_PROF_: names up to DCGM 4.5 and since 4.6, ratios of 0 to 1 in both."""
 
 _LINE = re.compile(r"DCGM_FI_PROF_(\w+)\{([^{}]*)\} +([0-9.eE+-]+)(?: +-?\d+)?\r?", re.ASCII)
 _LABEL = re.compile(r'(\w+)="([^"\\]*)"', re.ASCII)
 
 
 Entity = tuple[str, Union[int, None]]
-"""A GPU by its UUID, or one of its MIG instances by its number, too."""
+"""A GPU's UUID, and the number of one of its MIG instances, None for the whole GPU."""
 
 Shares = dict[str, float]
 """Percentages by their fields in `Device`."""
 
 
 class DcgmPage:
-    """The page, read in a thread of its own each time that a look finds it due."""
+    """The page of dcgm-exporter, which a thread of its own reads when a look finds that due."""
 
     def __init__(self, address: tuple[str, int] = ADDRESS, clock: Callable[[], float] = time.monotonic) -> None:
         self._address, self._clock = address, clock
@@ -58,7 +58,7 @@ class DcgmPage:
         self._thread: threading.Thread | None = None
 
     def look(self, wait_s: float = 0.0) -> Mapping[Entity, Shares]:
-        """What the page had when it was read last; nothing where it could not be. Waits for it `wait_s` at most."""
+        """What the page had when it was last read, {} where that failed. Waits `wait_s` at most if a reading is due."""
         if self._clock() >= self._due_at and not (self._thread and self._thread.is_alive()):
             self._thread = threading.Thread(target=self._read, name="gputui-dcgm", daemon=True)
             self._thread.start()
@@ -74,7 +74,7 @@ class DcgmPage:
 
 
 def shares_on(page: str) -> dict[Entity, Shares]:
-    """The profiling metrics of a page. Of a GPU that pods share there may be several, all with the same number."""
+    """The profiling metrics on a page. A GPU that pods share may have several lines, all with the same value."""
     found: dict[Entity, Shares] = {}
     for metric, labels, value in _samples(page):
         field = _FIELDS.get(metric)

@@ -1,4 +1,4 @@
-"""Fetches the page of metrics that a program of this machine offers: bounded in time and size, whoever it is."""
+"""Fetches the page of metrics that a program on this machine offers, bounded in time and size, whoever answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _REQUEST = b"GET /metrics HTTP/1.0\r\nHost: localhost\r\nAccept: text/plain\r\n\
 
 
 def fetched(address: tuple[str, int]) -> str:
-    """The answer, its head included. Raises OSError where none comes in time, or an endless one."""
+    """The answer with its HTTP head. Raises OSError where no whole answer comes in time, or it is too long."""
     deadline = time.monotonic() + _WITHIN_S
     data = bytearray()
     with socket.create_connection(address, _WITHIN_S) as connection:

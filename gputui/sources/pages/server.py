@@ -1,6 +1,6 @@
-"""Asks an inference server for its own metrics: on the port that its command line names, after that is known to be its.
+"""Asks an inference server for its metrics, on the port that its command line names, if the server listens there.
 
-No other port of a server is asked, as it may be one at which its processes speak to each other.
+No other port of a server is asked, as its processes may use it to speak to each other.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gputui.sources.procfs import DETAIL_BYTES, ProcFs
 
 
 class Engine(NamedTuple):
-    """`port` is its default. `metrics` are the fields of `ServerPage` by the names on the page, newer names first."""
+    """An inference server: `port` is the default, `metrics` are fields of `ServerPage` by the names on the page."""
 
     name: str
     command: str
@@ -55,13 +55,13 @@ ENGINES = (
 )
 MEANS = frozenset({"kv_use_share", "prefix_hit_share"})
 ANCESTORS_AT_MOST = 3
-"""A worker's engine core, and the process in front of that."""
+"""How many ancestors are tried: above a worker is its engine core, and above that the front of the server."""
 _LINE = re.compile(r"((?:vllm|sglang):\w+)(?:\{[^{}]*\})? +([0-9.eE+-]+)(?: +-?\d+)?\r?", re.ASCII)
 _LARGEST = 1e18
 
 
 def server_page(pid: int, proc: ProcFs | None = None) -> ServerPage:
-    """The page of the server that a process belongs to; in a thread, as it may take seconds. Raises GputuiError."""
+    """The page of the server to which a process belongs. May take seconds: call it in a thread. Raises GputuiError."""
     proc = proc or ProcFs()
     try:
         for front in _fronts(proc, pid):
@@ -96,7 +96,7 @@ def _fronts(proc: ProcFs, pid: int) -> Iterator[int]:
 
 
 def _place(proc: ProcFs, pid: int) -> tuple[Engine, int, tuple[str, int]] | None:
-    """The engine, its port and where that is reached; None where the process listens on no such port."""
+    """The engine, its port and the address to connect to; None where the process does not listen on that port."""
     arguments = proc.arguments(pid, DETAIL_BYTES)
     command = " ".join(arguments).lower()
     engine = next((engine for engine in ENGINES if engine.command in command), None)
@@ -111,14 +111,14 @@ def _place(proc: ProcFs, pid: int) -> tuple[Engine, int, tuple[str, int]] | None
 
 
 def port_in(arguments: Sequence[str]) -> int | None:
-    """The port that a command line names."""
+    """The port in a command line's last `--port`, None without one."""
     words = " ".join(arguments).replace("=", " ").split()
     named = [after for word, after in pairwise(words) if word == "--port"]
     return int(named[-1]) if named and named[-1].isascii() and named[-1].isdigit() and len(named[-1]) < 6 else None
 
 
 def page_of(engine: Engine, pid: int, port: int, text: str) -> ServerPage:
-    """What a page says. Raises GputuiError where it has nothing that is known."""
+    """What a page says. Raises GputuiError where it has no metric that gputui knows."""
     found: dict[str, list[float]] = {}
     for line in text.split("\n"):
         match = _LINE.fullmatch(line)

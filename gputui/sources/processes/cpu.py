@@ -1,4 +1,4 @@
-"""CPU percentages of processes: between two looks, or for a single look the mean over their lives."""
+"""CPU percentages of processes: since the last look, or, for a single look, the mean over a process's life."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class MeanShares:
 
 
 class CpuShares:
-    """Percentages since the last look, whose CPU seconds it keeps."""
+    """Percentages since the last look."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

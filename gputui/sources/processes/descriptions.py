@@ -15,7 +15,7 @@ _RENEW_S = 30.0
 
 
 class Description(NamedTuple):
-    """Read once for an identity, and again when its name changes (exec, setproctitle) or after half a minute."""
+    """Read for each identity, and again when the process's name changes (exec, setproctitle) or after half a minute."""
 
     uid: Reading[int]
     command: Reading[str]
@@ -25,12 +25,12 @@ class Description(NamedTuple):
 
     @property
     def user(self) -> Reading[str]:
-        """The user's name, which may come after the first looks."""
+        """The user's name, or the number until the name is known."""
         return self.uid if isinstance(self.uid, Absent) else user_name(self.uid)
 
 
 class Descriptions:
-    """Keeps the description of each process; those that no look asks for any more are forgotten."""
+    """Keeps the descriptions of the processes that the last look asked for."""
 
     def __init__(self, proc: ProcFs, clock: Callable[[], float] = time.monotonic) -> None:
         self._proc, self._clock = proc, clock
@@ -81,7 +81,7 @@ def user(proc: ProcFs, pid: int) -> Reading[str]:
 
 
 def command(proc: ProcFs, stat: Stat) -> Reading[str]:
-    """The command line in one line; as ps shows it, a name in brackets where there is none."""
+    """The command line in one line; where there is none, the process's name in brackets, as ps shows it."""
     try:
         return " ".join(proc.arguments(stat.pid)) or f"[{stat.name}]"
     except OSError as error:

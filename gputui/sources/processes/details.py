@@ -1,4 +1,4 @@
-"""Everything about one process: its tree, its environment, its memory to the page, what it waits for."""
+"""Everything about one process: its tree, its environment, its memory, what it waits for."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gputui.sources.procfs_formats import Rollup, Stat, StorageTraffic
 T = TypeVar("T")
 
 DESCENDANTS_AT_MOST = 500
-"""Each is read at every look."""
+"""How many descendants are shown: each is read at every look."""
 
 
 class _TrafficAt(NamedTuple):
@@ -43,7 +43,7 @@ class DetailsReader:
         self._traffic: _TrafficAt | None = None
 
     def read(self, identity: Identity) -> ProcessDetails:
-        """The process now; every field is absent, with the reason, if it is gone or its PID has another process."""
+        """The process now; if it is gone, or another process has its PID, every field is absent with the reason."""
         pid, stat = identity.pid, self._proc.read_stat(identity.pid)
         if isinstance(stat, Absent):
             return without_process(identity, stat)
@@ -104,7 +104,7 @@ class DetailsReader:
         )
 
     def _tree(self, stat: Stat) -> tuple[tuple[TreeEntry, ...], int]:
-        """The tree, and how many descendants it leaves out."""
+        """The tree with ancestors and descendants, and how many descendants it leaves out."""
         self._family.refresh(now=stat.pid not in self._family)
         ancestors = [ancestor for pid in self._family.ancestors(stat.pid) if (ancestor := self._proc.stat(pid))]
         descendants = list(self._family.descendants(stat.pid))
@@ -143,6 +143,6 @@ _READINGS = tuple(name for name, value in ProcessDetails._field_defaults.items()
 
 
 def without_process(identity: Identity, why: Absent) -> ProcessDetails:
-    """The details of a process that is gone: every field is absent."""
+    """The details of a process that is gone: every reading is absent."""
     readings: dict[str, Any] = dict.fromkeys(_READINGS, why)
     return ProcessDetails(identity, **readings)

@@ -1,4 +1,4 @@
-"""Parents and children of processes, which only a look at all of them shows, and the workers of GPU processes.
+"""Parents and children of processes, which only a look at all processes shows, and the workers of GPU processes.
 
 Workers are the descendants of a GPU process that are not GPU processes themselves, such as DataLoader workers.
 """
@@ -17,14 +17,14 @@ from gputui.sources.procfs_formats import Rollup, Stat
 _NEW_INTERVAL_S = 3.0
 _ALL_INTERVAL_S = 30.0
 ANCESTORS_AT_MOST = 64
-"""Thousands of processes, each the child of the one before, would take time with the square of their number."""
+"""Without a limit, a chain of thousands of processes would take time with the square of its length."""
 
 
 class Family:
     """The parent of every process, kept up to date cheaply.
 
-    A refresh lists /proc and reads only new PIDs; all are read again every 30 s, which catches what a list of PIDs
-    cannot show: a PID reused between two lists, a child inherited by init.
+    A refresh lists /proc and reads only new PIDs. All PIDs are read again every 30 s, to notice what a list of PIDs
+    cannot show: a PID that was reused between two lists, a child that init has taken over.
     """
 
     def __init__(self, proc: ProcFs, clock: Callable[[], float] = time.monotonic) -> None:
@@ -34,7 +34,7 @@ class Family:
         self._next_new = self._next_all = -1.0
 
     def refresh(self, *, now: bool = False) -> bool:
-        """Update the parents if that is due, or `now`; returns whether it was done."""
+        """Update the parents if that is due, or at once with `now`; returns whether they were updated."""
         time_s = self._clock()
         if not now and time_s < self._next_new:
             return False
@@ -72,7 +72,7 @@ class Family:
             yield pid
 
     def descendants(self, pid: int, stop: Container[int] = ()) -> Iterator[tuple[int, int]]:
-        """(PID, depth below `pid`) of all below it, parents before their children; none of `stop` nor below them."""
+        """(PID, depth below `pid`) of the descendants, parents before children, without `stop` and what is below."""
         seen = {pid}  # parents read at different moments can form a ring, where a PID was used again in between
         rest = [(child, 1) for child in reversed(self._children.get(pid, ()))]
         while rest:
@@ -91,7 +91,7 @@ class WorkerPids:
         self._pids: dict[int, tuple[int, ...]] = {}
 
     def refresh(self, gpu_pids: frozenset[int], *, relation_is_new: bool) -> None:
-        """Find the descendants of each; those of a GPU process below another belong to the lower one."""
+        """Find the workers of each GPU process, without those of another GPU process below it."""
         if relation_is_new or gpu_pids != self._pids.keys():
             self._pids = {
                 pid: tuple(worker for worker, _ in self._family.descendants(pid, stop=gpu_pids)) for pid in gpu_pids
@@ -110,7 +110,7 @@ class WorkerPids:
 def sum_of(
     stats: Sequence[Stat], cpu: Mapping[int, Reading[float]], rollups: Mapping[int, Reading[Rollup] | None]
 ) -> Workers:
-    """The cost of these workers together: PSS where it has been read, RSS otherwise."""
+    """The cost of these workers together; their memory is PSS where that has been read, RSS otherwise."""
     proportional = [rollup.pss_bytes for rollup in map(rollups.get, _pids(stats)) if isinstance(rollup, Rollup)]
     resident = sum(stat.rss_bytes for stat in stats if not isinstance(rollups.get(stat.pid), Rollup))
     return Workers(

@@ -1,4 +1,4 @@
-"""Containers: NVML may report PIDs of the host, which in this PID namespace mean nothing or other processes."""
+"""Containers: NVML may report the host's PIDs, which in this PID namespace belong to no process or to another one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DRIVER_MAPPINGS = (b"libcuda", b"libnvidia", b"/dev/nvidia")
 
 
 def is_private(proc: ProcFs) -> bool:
-    """Whether this process is in a PID namespace below the machine's own; unknown counts as no."""
+    """Whether this process is in another PID namespace than the machine's own; False if that is not known."""
     try:
         namespace = proc.link("self", "ns/pid")
     except OSError:
@@ -24,9 +24,9 @@ def is_private(proc: ProcFs) -> bool:
 
 
 class Strangers(NamedTuple):
-    """NVML's PIDs that are not processes of this namespace: `pids` exist here as other processes.
+    """PIDs that NVML reports and that belong to another namespace: `pids` are other processes here.
 
-    `missing_are` says whether PIDs that do not exist here are of another namespace, too, and have not simply ended.
+    `missing_are`: the PIDs that do not exist here belong to another namespace, too, and have not simply ended.
     """
 
     pids: frozenset[int]
@@ -37,7 +37,7 @@ NO_STRANGERS = Strangers(frozenset(), missing_are=False)
 
 
 class Namespace:
-    """Distinguishes NVML's PIDs of another namespace from ours; remembers which processes map the driver."""
+    """Tells NVML's PIDs of another namespace from ours; remembers which processes map the driver's files."""
 
     def __init__(self, proc: ProcFs, *, private: bool | None) -> None:
         self._proc = proc
@@ -47,9 +47,9 @@ class Namespace:
     def strangers(self, named: Mapping[int, Stat | None]) -> Strangers:
         """Which of the PIDs that NVML reports are not the processes that have them here.
 
-        If NVML reports PIDs of this namespace, the processes map its libraries, and a missing PID has ended. If none of
-        those we may inspect does, and one is missing or does not map the driver, the whole list is the host's, and a
-        PID that exists in both is a coincidence.
+        If any process that we may inspect maps the driver's files, NVML reports PIDs of this namespace: a missing PID
+        has ended, and a PID whose process does not map them is a stranger. If none does, and a PID is missing or its
+        process does not map the driver, the whole list is the host's, and PIDs that also exist here are a coincidence.
         """
         if not self.private:
             return NO_STRANGERS
@@ -68,7 +68,7 @@ class Namespace:
         return {pid: uses for (pid, _), uses in self._uses_driver.items()}
 
     def _maps_driver(self, pid: int) -> bool | None:
-        """None where the process is somebody else's and its mappings are not shown."""
+        """Whether a process maps the driver's files, None where we may not see its mappings."""
         try:
             return self._proc.is_any_mapped(pid, _DRIVER_MAPPINGS)
         except OSError:

@@ -1,7 +1,7 @@
-"""Whether a process is an orphan: what started it has ended, and init has taken it over, without anybody's intention.
+"""Finds orphans: processes whose parent has ended and that init has taken over, though nobody wanted that.
 
 A program that somebody has put into the background (nohup, setsid, a daemon) also has init as its parent, but it leads
-its own process group. A rank of a job leads one, too, and is never put into the background.
+its own process group. A rank of a job leads a group, too, but is never put into the background.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from gputui.sources.procfs import ProcFs
 from gputui.sources.procfs_formats import Stat
 
 _INIT = frozenset({"systemd", "init"})
-"""Also the `systemd --user` of a session, which takes over what its programs leave."""
+"""Names of an init; `systemd --user` takes over the orphans of a session."""
 
 
 class Orphans:
-    """Looks at processes; who takes a process over does not change, so it is asked once."""
+    """Tells which processes are orphans; remembers which parents are an init."""
 
     def __init__(self, proc: ProcFs) -> None:
         self._proc = proc
@@ -30,7 +30,7 @@ class Orphans:
         return not is_leader and self._proc.stat(stat.group_pid) is None
 
     def _is_taken_over(self, parent_pid: int) -> bool:
-        """Whether a parent is an init; in a container, PID 1 may be the program that started everything."""
+        """Whether a parent is an init by its name; PID 1 of a container may be the program that started everything."""
         if parent_pid not in self._is_init:
             if len(self._is_init) > 10_000:
                 self._is_init.clear()

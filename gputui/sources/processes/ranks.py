@@ -1,4 +1,4 @@
-"""Processes that one has started to work together: ranks of a job by variables, those of a server by titles."""
+"""Finds processes that work together: the ranks of a job by variables, the processes of a server by titles."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _RANK_VARIABLES = (
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"),
 )
-"""Of torchrun, Open MPI and a SLURM step; not SLURM_NTASKS, which the lone process of a batch script has too."""
+"""Variables of torchrun, Open MPI and a SLURM step. The single process of a batch script has SLURM_NTASKS, too."""
 
 _LAUNCHERS = frozenset(
     (
@@ -43,14 +43,14 @@ _LAUNCHER_MODULES = (
 
 
 _TITLES = ("VLLM::", "sglang::")
-"""How the processes of a server begin their command lines, which they have replaced; the first one keeps its own."""
+"""How the titles begin with which a server's processes replace their command lines; its front keeps its own."""
 _TITLE_BYTES = 64
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
-"""Every machine has these: they tell no job from that of another one."""
+"""Every machine has these addresses, so they do not tell the jobs of two machines apart."""
 
 DIGITS_AT_MOST = 9
-"""No job has more ranks; `int` raises ValueError beyond 4,300 digits."""
+"""No rank needs more; `int` raises ValueError beyond 4,300 digits."""
 
 
 class JobPlace(NamedTuple):
@@ -70,7 +70,7 @@ class Ranks:
         self._is_launcher: dict[int, bool] = {}
 
     def forget(self) -> None:
-        """Forget the launchers: their PIDs may be other processes now."""
+        """Forget the launchers: other processes may have their PIDs now."""
         self._is_launcher.clear()
 
     def of(self, places: Mapping[int, JobPlace], parents: Mapping[int, int]) -> dict[int, Rank]:
@@ -87,7 +87,7 @@ class Ranks:
         return ranks
 
     def _inherits(self, pid: int, place: JobPlace, places: Mapping[int, JobPlace]) -> bool:
-        """Whether a process is not a rank itself, but has inherited the variables of the rank that started it."""
+        """Whether a process is no rank, but a descendant that has inherited the rank's variables."""
         return any(places.get(ancestor) == place for ancestor in self._family.ancestors(pid))
 
     def _launcher(self, pid: int, places: Mapping[int, JobPlace]) -> int | None:
@@ -104,20 +104,20 @@ class Ranks:
 
 
 class Servers:
-    """Finds the process in front of engines and workers; it has a command line of its own, and often no GPU."""
+    """Finds the front of a server, the process above its engines and workers, which often has no GPU."""
 
     def __init__(self, proc: ProcFs, family: Family) -> None:
         self._proc, self._family = proc, family
 
     def of(self, commands: Mapping[int, Reading[str]]) -> dict[int, int]:
-        """The process in front of each that has others of its server beside it, by PID."""
+        """The front of each process, by PID, where several of these processes belong to the same server."""
         titled = [pid for pid, command in commands.items() if isinstance(command, str) and command.startswith(_TITLES)]
         fronts = {pid: self._front(pid) for pid in titled}
         counts = Counter(fronts.values())
         return {pid: front for pid, front in fronts.items() if counts[front] > 1}
 
     def _front(self, pid: int) -> int:
-        """The first ancestor without such a title: an engine core starts its workers, the front the engine cores."""
+        """The first ancestor without a title: the front starts engine cores, and an engine core starts workers."""
         for ancestor in self._family.ancestors(pid):
             if not self._is_titled(ancestor):
                 return ancestor
@@ -142,7 +142,7 @@ def place_in_job(environment: Mapping[str, str]) -> JobPlace | None:
 
 
 def _rendezvous(environment: Mapping[str, str]) -> str:
-    """The address at which PyTorch's ranks of a job meet; "" where it is not given."""
+    """The address at which the ranks of a PyTorch job meet; "" where it is not given."""
     address, port = environment.get("MASTER_ADDR", ""), _number(environment, "MASTER_PORT")
     if address in _LOOPBACK:
         address = socket.gethostname()

@@ -1,4 +1,4 @@
-"""Memory with shared pages divided up (PSS), read seldom: exact, and expensive, for the kernel walks every page."""
+"""Memory with shared pages divided among their users (PSS), read seldom, since the kernel walks every page for it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class _Entry(NamedTuple):
 class Rollups:
     """Reads rollups seldom and keeps them.
 
-    Each process is read again after `interval_s`, or later where reading it took more than `share` of that time. A
-    refresh reads the most overdue first and starts no other once `budget_s` is spent: many processes take many looks.
+    Each process is read again after `interval_s`, or later if reading it took more than `share` of that time. A refresh
+    reads the most overdue process first, and no further one once `budget_s` is spent: many processes take many looks.
     """
 
     def __init__(

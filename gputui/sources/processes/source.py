@@ -42,7 +42,7 @@ _OUTSIDE = {
     ProcessState.CONTAINED: "in another container: NVML gives PID 0 for what has no PID here. On the host, or in a "
     "container with --pid=host (Kubernetes: hostPID: true), they have one.",
 }
-"""What to do about processes that the list can say little of."""
+"""Where processes are of which little is known, and what helps."""
 
 
 _READINGS = tuple(name for name, value in Process._field_defaults.items() if value is NOT_READ)
@@ -65,8 +65,8 @@ class _HostLook(NamedTuple):
 class ProcessSource:
     """Reads processes about once a second, from one thread; keeps what does not change and what rates need.
 
-    `pids_with_probes` is called at every look and must be cheap. `cpu` computes CPU percentages, by default
-    of the time since the last look. `in_private_namespace` overrides what `/proc/self/ns/pid` says.
+    `pids_with_probes` is called at every look and must be cheap. `cpu` computes CPU percentages, None: those since the
+    last look. `in_private_namespace` overrides what `/proc/self/ns/pid` says.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class ProcessSource:
         )
 
     def watch_owners(self, patience_s: float = 0.0) -> None:
-        """From the next look on, read whose the processes are, too; `patience_s` is how long all looks wait for it."""
+        """From the next look on, read owners, too; `patience_s` is how long all looks together wait for them."""
         from gputui.sources.owners import Owners
 
         self._owners = Owners(self._proc, patience_s)
@@ -185,7 +185,7 @@ class ProcessSource:
     def _missing(
         self, pid: int, uses: tuple[DeviceUse, ...], strangers: Strangers, unreadable: Absent | None
     ) -> Process:
-        """A PID that is not visible here; one that was visible keeps its identity, user and command."""
+        """A process that is not visible here; if it was visible before, it keeps its identity, user and command."""
         last = self._last.get(pid)
         was_here = last is not None and last.identity.started is not None
         if unreadable is not None:
@@ -211,7 +211,7 @@ def _subjects(
     uses: Mapping[int, list[DeviceUse]],
     devices: DeviceLook,
 ) -> Iterator[Subject]:
-    """What to ask about the owners of processes."""
+    """The processes as subjects for `Owners.look`."""
     from gputui.sources.owners import Subject
 
     names = {device.key: _names_on_node(device) for device in devices.devices}
@@ -221,7 +221,7 @@ def _subjects(
 
 
 def _names_on_node(device: Device) -> tuple[str, ...]:
-    """What files on the node call a device."""
+    """The names by which files on the node may refer to a device."""
     place = device.mig
     return (device.key, f"{place.parent}.{place.gpu_instance}" if place else str(device.index))
 

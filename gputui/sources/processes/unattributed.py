@@ -18,7 +18,7 @@ INSTANCE_WORTH_REPORTING_BYTES = 64 * MIB
 """A MIG instance holds some tens of MiB without any process."""
 
 _RESERVE_AT_MOST_BYTES = 2 * GIB
-"""The driver reserves up to about 1 % of a board's memory for itself; more has another cause."""
+"""The driver reserves up to about 1 % of a board's memory for itself; a larger remainder has another cause."""
 
 
 PIDS_AT_MOST = 8
@@ -36,11 +36,11 @@ class Case(NamedTuple):
 
     @property
     def unknown(self) -> list[DeviceUse]:
-        """Uses whose memory NVML does not report."""
+        """The uses whose memory NVML does not report."""
         return [use for use, _ in self.holders if isinstance(use.used_bytes, Absent)]
 
     def pids(self, *states: ProcessState) -> str:
-        """The processes in one of these states, in words; "" where there are none."""
+        """The PIDs of processes in one of these states, in words; "" where there are none."""
         return _pids_in_words({process.pid for _, process in self.holders if process.state in states})
 
 
@@ -112,11 +112,11 @@ CAUSES: tuple[Callable[[Case], str], ...] = (
 """The likeliest first; the first that applies is reported."""
 
 UNUSUAL = (_ended, _otherwise)
-"""Causes that somebody should look at when the memory is much."""
+"""Causes that somebody should look into if much memory is concerned."""
 
 
 def unattributed(look: DeviceLook, processes: Sequence[Process], *, is_private: bool) -> tuple[Unattributed, ...]:
-    """The remainder of each device, where it is worth reporting."""
+    """The memory of each device that no process holds, where it is worth reporting."""
     holders: dict[str, list[tuple[DeviceUse, Process]]] = defaultdict(list)
     for process in processes:
         for use in process.uses:
@@ -146,7 +146,7 @@ def _case(
 
 
 def _instances_bytes(device: Device, look: DeviceLook) -> int:
-    """What a GPU's MIG instances hold: they are devices of their own and account for it themselves."""
+    """The memory that a GPU's MIG instances use; their own cases account for it."""
     instances = (other for other in look.devices if not device.mig and other.mig and other.mig.parent == device.index)
     return sum(other.memory.used_bytes for other in instances if not isinstance(other.memory, Absent))
 

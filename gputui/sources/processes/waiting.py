@@ -11,7 +11,7 @@ from gputui.sources.procfs_formats import Stat
 
 
 class _Call(NamedTuple):
-    """A system call that waits: its numbers on the two machines CUDA runs on, and what it waits for."""
+    """A system call that waits: its numbers on the two architectures that CUDA runs on, and what it waits for."""
 
     name: str
     x86_64: int
@@ -78,7 +78,7 @@ _BY_NUMBER = {
 
 
 def waiting_for(proc: ProcFs, stat: Stat) -> Reading[str]:
-    """A sentence's end: "nothing: it runs", "data from pipe:[4242] (read)", "a child process to end (wait4)"."""
+    """The end of a sentence: "nothing: it runs", "data from pipe:[4242] (read)", "a child process to end (wait4)"."""
     match stat.letter:
         case "R":
             return "nothing: it runs"
