@@ -38,7 +38,7 @@ class SlowReadings(ABC, Generic[R]):
 
     @abstractmethod
     def _read(self, nvml: Nvml, key: str, handle: Handle) -> R:
-        """Call NVML, without the lock. The key of an unsupported device goes to `_unsupported`: it is not read again."""
+        """Call NVML, without the lock. The key of an unsupported device goes to `_unsupported`: it is read no more."""
 
     def watch(self, keys: frozenset[str]) -> None:
         """Read the devices with these keys (`Device.key`) from now on, and no others."""

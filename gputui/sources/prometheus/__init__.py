@@ -1,6 +1,6 @@
-"""A fleet, as a Prometheus tells of it: one server is asked, in a thread of its own, and only for what is on screen.
+"""A fleet as one Prometheus knows it: a thread of its own asks the server, and only for what is on screen.
 
-`metrics` is the table of exporters' names, `expressions` makes queries of it, and `questions` is what is asked.
-`access` has address and credentials, `client` the connection with its bounds, and `decode` its answers. `answers` makes
-parts of a fleet of them, `reader` asks one question after the other, and `machine` is what the sampler looks at.
-"""
+`metrics` is the table of exporters' names, from which `expressions` makes queries; `questions` are what is asked, and
+`suspicions` what is asked for findings. `access` has address and credentials, `client` the connection with its bounds,
+`decode` its answers, from which `answers` makes parts of a fleet. `reader` asks one question after the other, and
+`machine` has the results for the sampler."""

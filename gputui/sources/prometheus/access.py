@@ -1,4 +1,4 @@
-"""Where a Prometheus is, and what opens it: credentials and certificates come from files, not the command line."""
+"""The address of a Prometheus, and the credentials for it: they come from files, not from the command line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EXAMPLE = "Use for example --prometheus http://127.0.0.1:9090."
 
 
 class Access(NamedTuple):
-    """`prefix` is the path below which the server has its API; `tls` is None for plain HTTP."""
+    """How to reach a server: `prefix` is the path before its API; `tls` is None for plain HTTP."""
 
     address: str
     host: str
@@ -28,7 +28,7 @@ class Access(NamedTuple):
 
 
 def access_to(address: str, credentials: str = "", authority: str = "", certificate: str = "", key: str = "") -> Access:
-    """How to reach the server at an address; the rest are names of files, "" for none. Raises UsageError."""
+    """How to reach the server at an address; the other arguments are names of files, "" for none. Raises UsageError."""
     try:
         parts = urlsplit(address if "://" in address else f"http://{address}")
         port, host = parts.port, parts.hostname
@@ -86,6 +86,6 @@ def _tls(authority: str, certificate: str, key: str) -> ssl.SSLContext:
 
 
 def _no_password() -> str:
-    """In place of a question on the terminal."""
+    """Called for an encrypted key: raises UsageError, where OpenSSL would ask for a password on the terminal."""
     cause = "The key of the certificate has a password."
     raise UsageError(cause, "Use a key without one, readable by you alone.")

@@ -1,4 +1,4 @@
-"""From series to the parts of a fleet: labels say what a number is, and what cannot be is left out."""
+"""Makes the parts of a fleet from series: labels say what a number means, and impossible numbers are left out."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ NO_NAME = "(without an address)"
 
 
 def found_of(series: Iterable[Series]) -> tuple[Found, ...]:
-    """The exporters that there are."""
+    """The exporters that the server knows, each with its nodes and GPUs."""
     counts: dict[tuple[str, str], int] = {}
     for one in series:
         counts[one.labels.get(EXPORTER, ""), one.labels.get(QUANTITY, "")] = round(one.value)
@@ -62,28 +62,28 @@ def found_of(series: Iterable[Series]) -> tuple[Found, ...]:
 
 
 def interval_of(series: Iterable[Series]) -> float:
-    """Seconds from scrape to scrape."""
+    """Seconds from scrape to scrape, by the number of scrapes in `INTERVAL_OVER_S`."""
     counts = [one.value for one in series if one.labels.get(QUANTITY) == INTERVAL and one.value > 0]
     return min(LONGEST_S, max(SHORTEST_S, INTERVAL_OVER_S / counts[0])) if counts else USUAL_S
 
 
 def kinds_of(series: Iterable[Series]) -> tuple[JobKind, ...]:
-    """The kinds of jobs that there are."""
+    """The kinds of jobs of which there are any."""
     told = {one.labels.get(QUANTITY) for one in series if one.value}
     return tuple(kind for kind in JOB_KINDS if f"{KIND_OF}{kind.key}" in told)
 
 
 NodeValues = Mapping[Place, Mapping[str, float]]
-"""By node: quantities by their names."""
+"""The quantities of each node, by their names."""
 
 
 def node_values(series: Iterable[Series]) -> NodeValues:
-    """What is told of nodes."""
+    """The quantities of each node in an answer."""
     return _by(series, place_of)
 
 
 def nodes_of(values: NodeValues) -> tuple[Node, ...]:
-    """The nodes in natural order; what is told of a name that has no GPU of its own is left out."""
+    """The nodes in natural order, without names that have no GPU of their own."""
     return tuple(
         Node(place, round(of[COUNT]), _readings(of))
         for place, of in sorted(values.items(), key=lambda item: item[0].order)
@@ -92,7 +92,7 @@ def nodes_of(values: NodeValues) -> tuple[Node, ...]:
 
 
 def devices_of(series: Iterable[Series]) -> dict[Place, tuple[FleetDevice, ...]]:
-    """The GPUs by node; each is on the node that tells that it is there."""
+    """The GPUs by node; a GPU is on the node of the series that says that it is present."""
     series = tuple(series)
     values = _by(series, lambda labels: labels.get("UUID", ""))
     found: dict[Place, list[FleetDevice]] = defaultdict(list)
@@ -113,7 +113,7 @@ def devices_of(series: Iterable[Series]) -> dict[Place, tuple[FleetDevice, ...]]
 
 
 def holdings_of(series: Iterable[Series]) -> tuple[Holding, ...]:
-    """The processes on GPUs: those of PyTorch of which it is not known on which GPU they are have no UUID."""
+    """The processes on GPUs; a PyTorch process whose GPU is not known has no UUID."""
     values: dict[tuple[str, ...], dict[str, float]] = defaultdict(dict)
     told: dict[tuple[str, ...], Labels] = {}
     for one in series:
@@ -126,7 +126,7 @@ def holdings_of(series: Iterable[Series]) -> tuple[Holding, ...]:
 
 
 def jobs_of(series: Iterable[Series]) -> tuple[Job, ...]:
-    """The jobs, those with most GPUs first; what an exporter's page has of one adds up, but for shares."""
+    """The jobs, those with most GPUs first; the parts of a job on several exporters' pages add up, but for shares."""
     sums: dict[JobName, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     busy: dict[JobName, dict[str, float]] = defaultdict(dict)
     nodes: dict[JobName, set[Place]] = defaultdict(set)
@@ -152,7 +152,7 @@ def jobs_of(series: Iterable[Series]) -> tuple[Job, ...]:
 def history_of(
     series: Iterable[Series], start: float, step_s: float, count: int
 ) -> dict[Place, tuple[float | None, ...]]:
-    """Shares of 1 at `count` times; None where nothing was known."""
+    """Shares of 1 at `count` times from `start` (epoch seconds) on; None where nothing was known."""
     found: dict[Place, tuple[float | None, ...]] = {}
     for one in series:
         values = {round((time - start) / step_s): value for time, value in one.points}
@@ -161,7 +161,7 @@ def history_of(
 
 
 def signs_of(asked: Asked, series: Iterable[Series]) -> tuple[Sign, ...]:
-    """What a question about findings has found."""
+    """What the question of a rule has found."""
     return tuple(
         Sign(
             asked.value,
@@ -179,12 +179,12 @@ def signs_of(asked: Asked, series: Iterable[Series]) -> tuple[Sign, ...]:
 
 
 def place_of(labels: Labels) -> Place:
-    """The node that a series is of."""
+    """The node of a series."""
     return Place(labels.get("cluster", ""), labels.get(NODE, "") or NO_NAME)
 
 
 def job_of(labels: Labels) -> JobName | None:
-    """The job, None for a process without one."""
+    """The job of a series of processes, None for a process without a job."""
     for kind in JOB_KINDS:
         if labels.get(kind.key):
             name = "/".join(filter(None, (labels.get(label) for label in kind.labels)))

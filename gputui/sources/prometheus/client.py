@@ -1,4 +1,4 @@
-"""One connection to a Prometheus: a question at a time, with a bound on its time and on the size of its answer."""
+"""One connection to a Prometheus, for one question at a time, with bounds on the answer's time and size."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ D = TypeVar("D")
 WITHIN_S = 20.0
 """Prometheus itself gives a query two minutes; a screen is of no use with figures that old."""
 MOST_BYTES = 128 << 20
-"""Of one answer, unpacked: all processes of 100,000 GPUs take less."""
+"""The largest answer, unpacked: all processes of 100,000 GPUs take less."""
 _CHUNK_BYTES = 1 << 16
 _UNZIP = 31
 """zlib's number for gzip with the largest window."""
 
 
 class ServerError(GputuiError):
-    """The server gave no answer that can be used."""
+    """The server gave no usable answer; `kind` says why."""
 
     def __init__(self, kind: TroubleKind, cause: str, remedy: str = "") -> None:
         super().__init__(cause, remedy)
@@ -49,7 +49,7 @@ class ServerError(GputuiError):
 
 
 class Server:
-    """Asks in the thread that calls it; `close` may be called from another one."""
+    """A connection to a server; `close` may be called from another thread than the others."""
 
     def __init__(self, access: Access, within_s: float = WITHIN_S, most_bytes: int = MOST_BYTES) -> None:
         self.address = access.address
@@ -62,7 +62,7 @@ class Server:
         return self._series("query", {"query": question.expression})
 
     def ask_range(self, question: Question, start: float, end: float, step_s: float) -> tuple[Series, ...]:
-        """What a question has found over a time."""
+        """What a question finds at times from `start` to `end` (epoch seconds), every `step_s` seconds."""
         times = {"start": f"{start:.0f}", "end": f"{end:.0f}", "step": f"{step_s:g}"}
         return self._series("query_range", {"query": question.expression, **times})
 
@@ -73,12 +73,12 @@ class Server:
         )
 
     def close(self) -> None:
-        """End a question that waits; called from any thread."""
+        """Break off a question that waits; called from any thread."""
         if self._connection is not None:
             _cut(self._connection)
 
     def _drop(self) -> None:
-        """Forget the connection, in the thread that asks: its objects must not change under a call."""
+        """Forget the connection; only in the thread that asks, because a call must not lose its objects."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
@@ -97,7 +97,7 @@ class Server:
             raise self._too_large() from None
 
     def _answer(self, path: str, words: Mapping[str, str], method: str) -> bytes:
-        """The body of the answer. A connection that was kept may have ended meanwhile: then a new one is asked."""
+        """The body of the answer. If the kept connection has ended meanwhile, a new one is used."""
         self.cost = self.cost._replace(questions=self.cost.questions + 1)
         if self._connection is not None:
             with suppress(ConnectionError):
@@ -161,7 +161,7 @@ class Server:
         return body
 
     def _body(self, response: http.client.HTTPResponse) -> bytes:
-        """All of it, unpacked, in pieces: a small packed answer can be an endless one."""
+        """The whole body, unpacked piece by piece: a small packed answer can unpack to an endless one."""
         unzip = zlib.decompressobj(_UNZIP) if response.headers.get("Content-Encoding", "").lower() == "gzip" else None
         body = bytearray()
         received = 0
@@ -231,7 +231,7 @@ _REACH = "Check that it runs, and that this machine can reach it."
 
 
 def _cut(connection: http.client.HTTPConnection) -> None:
-    """End a connection at once, whatever waits for it."""
+    """End a connection at once, also under a call that waits for it."""
     sock = connection.sock
     if sock is not None:
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""What a server answers, as series: it may be anything, so what is no vector of numbers is an error."""
+"""Makes series from a server's answer, which may be anything: what is no vector or matrix of numbers is an error."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 MOST_SERIES = 500_000
 _LABEL_LENGTH = 300
-"""A longer label is cut: names are for people."""
+"""Longer values of labels are cut: people read them."""
 
 
 class Series(NamedTuple):
-    """Labels, and the newest value; `points` has all of a range, with their times."""
+    """Labels and the newest value; `points` are all (time, value) pairs of a range."""
 
     labels: Mapping[str, str]
     value: float
@@ -20,15 +20,15 @@ class Series(NamedTuple):
 
 
 class WrongAnswerError(ValueError):
-    """What came is not an answer of Prometheus' API."""
+    """The answer is none of Prometheus' API."""
 
 
 class TooManyError(ValueError):
-    """There are more series than gputui takes."""
+    """The answer has more series than gputui takes."""
 
 
 class Answer(NamedTuple):
-    """The data of an answer, and how many samples the server has looked at for it, 0 where it does not tell."""
+    """The data of an answer, and how many samples the server has read for it, 0 if it does not say."""
 
     data: Any
     samples: int = 0
@@ -50,7 +50,7 @@ def answer_of(text: bytes) -> Answer:
 
 
 def reason_of(text: bytes) -> str:
-    """Why the server refuses a query, in its words; "" where it does not say."""
+    """Why the server refuses a query, in the server's words; "" if it does not say."""
     try:
         body = json.loads(text)
     except (ValueError, RecursionError):
@@ -60,7 +60,7 @@ def reason_of(text: bytes) -> str:
 
 
 def series_of(data: object) -> tuple[Series, ...]:
-    """The series of a vector or a matrix; those without a number are left out."""
+    """The series of a vector or a matrix, without those whose newest value is NaN or infinite."""
     rows = data.get("result") if isinstance(data, dict) else None
     if not isinstance(rows, list):
         raise WrongAnswerError

@@ -1,7 +1,7 @@
-"""PromQL in which each GPU is there once, whoever tells of it; nothing that Prometheus 2.42 does not know.
+"""PromQL in which each GPU counts once, however many exporters report it; Prometheus 2.42 knows all that is used.
 
-A GPU is known by its UUID alone: names of nodes differ from exporter to exporter, and instances of MIG and pods that
-share a GPU repeat it. Of several exporters the most trusted one is believed, by `or on (UUID)`.
+Only the UUID identifies a GPU: names of nodes differ from exporter to exporter, and MIG instances and pods that share a
+GPU repeat its series. Where several exporters report a GPU, `or on (UUID)` takes the most trusted one.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from gputui.model.fleet.exporters import Exporter, Quantity
 from gputui.sources.prometheus.metrics import INFO, JOB_KINDS, METRICS, JobKind, Metric
 
 NODE, QUANTITY, EXPORTER = "gputui_node", "gputui_quantity", "gputui_exporter"
-"""Labels that the queries add. Nothing is exported under these names."""
+"""Labels that the queries add, which no exporter has."""
 HERE = "cluster, node, instance"
-"""Where a series comes from, before it has the name of its node."""
+"""The labels that say where a series comes from, before `placed` gives it the name of its node."""
 ALL_JOB_LABELS = ", ".join(label for kind in JOB_KINDS for label in kind.labels)
 PROCESS = "cluster, instance, pid"
-"""What tells a process from others."""
+"""The labels that identify a process."""
 
 
 class Part(NamedTuple):
-    """Which series are wanted: of all nodes or of some, those that match; now, `over` a time, or an `offset` ago."""
+    """Which series to take: of some `nodes` (() for all) and `matching`; now, `over` a time, or an `offset` ago."""
 
     nodes: tuple[str, ...] = ()
     matching: str = ""
@@ -33,7 +33,7 @@ class Part(NamedTuple):
     offset: str = ""
 
     def of(self, name: str) -> str:
-        """The expression for the metric with a name."""
+        """The expression for these series of a metric."""
         if not self.nodes:
             return self._ranged(f"{name}{{{self.matching}}}" if self.matching else name)
         names = "|".join(map(re.escape, self.nodes))
@@ -53,38 +53,38 @@ _OTHER_NAMES = {
     (Exporter.SMI, "model_name"): "name",
     (Exporter.SMI, "gpu"): "index",
 }
-"""What exporters call labels."""
+"""Labels that an exporter calls otherwise, and its name for them."""
 ALL = Part()
 """Every series, now."""
 
 
 def quoted(text: str) -> str:
-    """A text as PromQL has it between quotes."""
+    """A text as a string of PromQL."""
     return json.dumps(text, ensure_ascii=False)
 
 
 def labelled(expression: str, label: str, value: str) -> str:
-    """The same series with a label."""
+    """The same series with one more label."""
     return f'label_replace({expression}, "{label}", {quoted(value)}, "", "")'
 
 
 def copied(expression: str, source: str, label: str, form: str = "(.+)", value: str = "$1") -> str:
-    """The same series, with what `form` finds in one label in another; where it finds nothing, as it was."""
+    """The same series; where the regular expression `form` matches the label `source`, `label` becomes `value`."""
     return f'label_replace({expression}, "{label}", "{value}", "{source}", {quoted(form)})'
 
 
 def placed(expression: str) -> str:
-    """With the name of the node: the label of that name, or the host in the address that is scraped."""
+    """The same series with the name of their node: the label `node`, or else the host of the scraped address."""
     return copied(copied(expression, "instance", NODE, "(.+?)(?::[0-9]+)?"), "node", NODE)
 
 
 def per_gpu(
     quantity: Quantity, names: frozenset[str], part: Part = ALL, keep: str = "", of: Exporter | None = None
 ) -> str:
-    """A quantity of each GPU, once; "" where no name of it is known. `keep` are further labels, `of` one exporter.
+    """A quantity of each GPU, once; "" where the server has no metric of it. `keep` are more labels to keep.
 
-    The nodes have no names yet: with `placed`, the fewest series should get them, as that takes the server longest.
-    """
+    `of` is the only exporter to ask, None for all. Add the names of nodes with `placed` to as few series as possible,
+    since that takes the server longest."""
     labels = f"{HERE}, UUID, {keep}" if keep else f"{HERE}, UUID"
     parts: list[str] = []
     for metric in METRICS[quantity]:
@@ -101,7 +101,7 @@ def per_gpu(
 
 
 def _of_exporter(metric: Metric, part: Part, keep: str) -> str:
-    """A metric of one exporter, with those labels that all have here."""
+    """A metric of one exporter, with the labels UUID and `keep` as all exporters have them here."""
     expression = metric.form.format(*map(part.of, metric.names))
     if metric.exporter is Exporter.SMI:
         expression = copied(expression, "uuid", "UUID", "(?:GPU-)?(.+)", "GPU-$1")
@@ -112,26 +112,26 @@ def _of_exporter(metric: Metric, part: Part, keep: str) -> str:
 
 
 def per_node(function: str, gpus: str) -> str:
-    """GPUs together as nodes: first those of each exporter's page, so that few series get the name of their node.
+    """The GPUs of each node as one series; first those of each page, so that few series get the name of their node.
 
-    Where several pages have some of a node's GPUs each, a mean is that of theirs: to count would double the work.
+    Where several pages share a node's GPUs, a mean is the mean of the pages' means: weights would double the work.
     """
     inner = f"{function} by ({HERE}) ({gpus})"
     return f"{'sum' if function == 'count' else function} by (cluster, {NODE}) ({placed(inner)})"
 
 
 def union(expressions: Iterable[tuple[str, str]], label: str = QUANTITY) -> str:
-    """Several expressions as one question, told apart by a label; those that are "" are left out."""
+    """Several expressions, each with its name as a label, as one query; those that are "" are left out."""
     return " or ".join(labelled(f"({expression})", label, name) for name, expression in expressions if expression)
 
 
 def with_info(expression: str, labels: str, info: str = INFO) -> str:
-    """Readings of processes, with labels of their info."""
+    """Readings of processes, with labels of the processes' info."""
     return f"{expression} * on ({PROCESS}) group_left ({labels}) max by ({PROCESS}, {labels}) ({info})"
 
 
 def of_jobs(kinds: Iterable[JobKind], build: Callable[[str, str], str], matching: str = "") -> str:
-    """What `build` makes of the labels and the info of jobs, for each kind; a process is in jobs of one kind alone."""
+    """What `build` makes of a kind's labels and info, for each kind of job; a process counts for one kind only."""
     parts = []
     for kind in kinds:
         before = (f'{other.key}=""' for other in JOB_KINDS[: JOB_KINDS.index(kind)])
@@ -142,7 +142,7 @@ def of_jobs(kinds: Iterable[JobKind], build: Callable[[str, str], str], matching
 
 
 def on_gpus(used: str, labels: str, busy: str) -> str:
-    """How busy each GPU is on which processes of a job hold memory; `labels` are those of the job."""
+    """How busy each GPU is on which a job's processes hold memory; `labels` are those of the job."""
     gpus = f"max by (cluster, {labels}, node, instance, UUID, gpu, user) ({used})"
     return f"({gpus}) * 0 + on (UUID) group_left () max by (UUID) ({busy})"
 

@@ -1,4 +1,4 @@
-"""What the sampler looks at: it never waits for the server, which a thread of its own asks once a scrape interval."""
+"""A fleet as a machine for the sampler, whose looks do not wait: a thread asks the server once a scrape interval."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from gputui.sources.prometheus.reader import Answers, Reader
 from gputui.sources.signals import SignalRefused
 
 PATIENT_S = 3.0
-"""After so long the screen says that an answer is awaited."""
+"""After how long the screen says that the server has not answered yet."""
 AGAIN_S, AGAIN_AT_MOST_S = 5.0, 60.0
-"""After a failure; twice as long after each further one."""
+"""How long to wait after a failure, twice as long after each further one; and at most."""
 DETAILS_WITHIN_S = 0.5
 """How long a look waits for what has just come on screen, so that it is there at once and not at the next look."""
 UNWATCHED_AFTER_S = 5.0
 RESTS = 4
-"""A server that takes long is asked more rarely: it works for a screen a fifth of the time at most."""
+"""How many times as long as its answers a slow server rests: it works for a screen a fifth of the time at most."""
 FIRST_WITHIN_S = 1.0
 """How long the first look waits for the nodes, so that the first picture has them."""
 
 
 class FleetMachine:
-    """A fleet behind a server. `look` returns at once with the newest answers, and says since when there are none."""
+    """A fleet behind a server. `look` returns with the newest answers, and says since when there are none."""
 
     def __init__(self, answers: Answers, clock: Callable[[], float] = time.time, *, is_demo: bool = False) -> None:
         self._answers, self._clock, self._is_demo = answers, clock, is_demo
@@ -45,7 +45,7 @@ class FleetMachine:
         threading.Thread(target=self._run, name="gputui-prometheus", daemon=True).start()
 
     def look(self, attention: Attention, interval_s: float) -> Snapshot:
-        """The newest answers; the first look waits a moment for one."""
+        """The newest answers; waits a moment for them at the first look, and when other things come on screen."""
         wanted = attention.fleet or FleetAttention()
         if wanted != self._attention:
             self._attention = wanted
@@ -69,7 +69,7 @@ class FleetMachine:
         raise SignalRefused(cause)
 
     def close(self) -> None:
-        """Ask nothing any more, without waiting for an answer."""
+        """Stop asking, without waiting for an answer."""
         self._is_closed = True
         self._wake.set()
         self._answers.close()
@@ -105,7 +105,7 @@ class FleetMachine:
                 self._wake.clear()
 
     def _await_looks(self) -> None:
-        """While nobody looks, as in a pause or while another program has the terminal, nothing is asked."""
+        """Wait while nobody looks, as in a pause or while another program has the terminal."""
         while not self._is_closed and not self.is_watched(time.monotonic()):
             self._is_unwatched.set()
             if not self.is_watched(time.monotonic()):  # a look may have come before the event
@@ -143,7 +143,7 @@ class FleetMachine:
 
 
 def fleet_once(answers: Answers, clock: Callable[[], float] = time.time) -> Fleet:
-    """All of a fleet, asked once. Raises `ServerError`."""
+    """The whole fleet, from one round of questions. Raises `ServerError`."""
     try:
         return Reader(answers, clock).everything()
     finally:

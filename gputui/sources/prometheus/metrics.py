@@ -1,7 +1,7 @@
-"""What each exporter calls what, and in which unit: a row for each name, the most trusted first.
+"""The exporters' names and units of each quantity, the most trusted exporter first.
 
-dcgm-exporter has changed names and units in 4.9; a configuration may keep the old names, so names decide and not
-versions. A field without a value may be exported as 2^47 or 2^63 - 14: what cannot be is left out.
+dcgm-exporter has changed names and units in 4.9; a configuration may keep the old names, so names decide, not versions.
+It may export a field without a value as 2^47 or 2^63 - 14, so the forms leave out impossible values.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from gputui.model.fleet.exporters import Exporter, Quantity
 
 
 class Metric(NamedTuple):
-    """`form` is an expression of the metrics `names`, in base units: {0} is the first of them.
+    """`form` is an expression of the metrics `names` in base units; {0} is the first of these.
 
-    `adds_up`: MIG instances have shares of their own, which add up to the GPU's; otherwise they repeat the GPU's value.
+    `adds_up`: MIG instances have values of their own, which add up to the GPU's; otherwise they repeat the GPU's value.
     """
 
     exporter: Exporter
@@ -95,7 +95,7 @@ METRICS: Mapping[Quantity, tuple[Metric, ...]] = {
 }  # fmt: skip
 
 NAMES = "gputui_(device|process|torch)_.*|DCGM_FI_(DEV|PROF)_.*|nvidia_smi_.*"
-"""The names that are looked for, as a regular expression."""
+"""The names of metrics to ask for, as a regular expression."""
 
 USED_BY_PROCESS, BUSY_BY_PROCESS = "gputui_process_memory_used_bytes", "gputui_process_busy_ratio"
 RESERVED, ALLOCATED = "gputui_torch_reserved_bytes", "gputui_torch_allocated_bytes"
@@ -103,15 +103,15 @@ CHANGES, INFO = "gputui_torch_allocator_changes_total", "gputui_process_info"
 
 
 class JobKind(NamedTuple):
-    """What a process can belong to: its name for people, and the labels of its info that name it, the last of them
-    alone if the others are missing."""
+    """A kind of job: its name in words, and the labels of a process's info that name the job (the last one may stand
+    alone)."""
 
     words: str
     labels: tuple[str, ...]
 
     @property
     def key(self) -> str:
-        """The label without which a process does not belong to one."""
+        """The label that every process in a job of this kind has."""
         return self.labels[-1]
 
 
@@ -132,16 +132,16 @@ Without `honor_labels`, Prometheus keeps the pod of a process as `exported_pod`:
 
 
 class Known(NamedTuple):
-    """What a server has: names of metrics, and the kinds of jobs that there are."""
+    """What a server has: names of metrics, and the kinds of jobs of which there are any."""
 
     names: frozenset[str]
     kinds: tuple[JobKind, ...] = ()
 
     def has(self, *names: str) -> bool:
-        """Whether it has metrics of all these names."""
+        """Whether the server has metrics of all these names."""
         return self.names.issuperset(names)
 
 
 def known_of(names: frozenset[str]) -> frozenset[Quantity]:
-    """What can be read of any GPU where a server has metrics of these names."""
+    """The quantities that can be read of some GPU if a server has metrics of these names."""
     return frozenset(quantity for quantity, rows in METRICS.items() if any(names.issuperset(row.names) for row in rows))

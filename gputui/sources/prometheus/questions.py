@@ -1,4 +1,4 @@
-"""What is asked: about all nodes once a scrape interval, and about what is on screen in detail."""
+"""The questions: about all nodes once a scrape interval, and about what is on screen in detail."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from gputui.sources.prometheus.metrics import (
 )
 
 COUNT, FAILED, NODES_OF, PROCESSES_OF, INTERVAL, KIND_OF = "count", "failed", "nodes", "processes", "interval", "kind "
-"""What the label `gputui_quantity` says beyond the names of quantities."""
+"""Values of the label `gputui_quantity` beside the names of quantities."""
 INTERVAL_OVER_S = 120
 
 _BY_NODE = {
@@ -49,19 +49,19 @@ _BY_NODE = {
     Quantity.LIMIT: "sum",
     Quantity.SM_ACTIVE: "avg",
 }
-"""How GPUs become one figure of their node."""
+"""The function that makes one figure of a node from those of its GPUs."""
 FIRST = (Quantity.BUSY, Quantity.USED)
-"""What the first picture has, as a large server takes seconds for all."""
+"""The quantities in the first picture: a large server takes seconds for all quantities."""
 THEN = (Quantity.TENSOR, Quantity.POWER, Quantity.TEMPERATURE)
 SELDOM = (Quantity.TOTAL, Quantity.LIMIT)
-"""What hardly ever changes."""
+"""The quantities that hardly ever change."""
 UNSHOWN = (Quantity.SM_ACTIVE,)
 _INFO_LABELS = f"user, program, rank, world_size, {ALL_JOB_LABELS}"
 _OF_PROCESSES = (USED_BY_PROCESS, BUSY_BY_PROCESS, RESERVED, ALLOCATED)
 
 
 class Asked(str, Enum):
-    """The questions; those about findings have the names of their rules."""
+    """The kinds of questions; those for findings have the names of their rules."""
 
     FOUND = "found"
     NODES = "nodes"
@@ -79,7 +79,7 @@ class Asked(str, Enum):
 
 
 class Question(NamedTuple):
-    """A query, "" where no exporter has what it needs; `nodes` or the `job` that it is about."""
+    """A query (`expression`, "" if no exporter has what it needs), and the `nodes` or the `job` that it is about."""
 
     asked: Asked
     expression: str
@@ -104,8 +104,8 @@ def found(known: Known) -> Question:
 
 
 def nodes(known: Known, quantities: Iterable[Quantity], *, is_counted: bool = False) -> Question:
-    """Some quantities of every node, with its GPUs together, and with `is_counted` how many these are, and whether
-    a scrape has failed: where a page is cut, the server goes on with the figures before it for five minutes."""
+    """Some quantities of each node, over all its GPUs; with `is_counted` also the number of GPUs, and which nodes' last
+    scrape has failed: the server goes on with the figures before a failed scrape for five minutes."""
     present = per_gpu(Quantity.PRESENT, known.names)
     rows = []
     if is_counted and present:
@@ -132,7 +132,7 @@ def holdings(known: Known, places: tuple[Place, ...]) -> Question:
 
 
 def ranks(known: Known, job: JobName) -> Question:
-    """The processes of one job, wherever they are."""
+    """The processes of one job on all nodes."""
     parts = []
     for kind in JOB_KINDS:
         if kind.words == job.kind:
@@ -144,7 +144,7 @@ def ranks(known: Known, job: JobName) -> Question:
 
 
 def jobs(known: Known) -> Question:
-    """What each job has on each page of an exporter: the nodes of these get their names last."""
+    """What each job has on each exporter's page; nodes get their names last, which is fastest."""
     if not known.has(INFO, USED_BY_PROCESS) or not known.kinds:
         return Question(Asked.JOBS, "")
 
@@ -172,13 +172,13 @@ def jobs(known: Known) -> Question:
 
 
 def history(known: Known, places: tuple[Place, ...]) -> Question:
-    """How busy some nodes have been; for a range of times."""
+    """How busy some nodes are, to be asked for a range of times."""
     busy = per_gpu(Quantity.BUSY, known.names, _on(places))
     return Question(Asked.HISTORY, per_node("avg", busy) if busy else "", places)
 
 
 def _processes(known: Known, part: Part, info_part: Part, *, is_told: bool) -> str:
-    """Readings of processes with all that is known of these; with `is_told`, only of those with such an info."""
+    """Readings of processes with the labels of their info; with `is_told`, only of processes that have such an info."""
     rows = []
     info = info_part.of(INFO) if known.has(INFO) else ""
     for name in _OF_PROCESSES:
@@ -192,7 +192,7 @@ def _processes(known: Known, part: Part, info_part: Part, *, is_told: bool) -> s
 
 
 def _page(labels: str) -> str:
-    """What tells the part of a job that is on one exporter's page."""
+    """The labels that identify the part of a job on one exporter's page."""
     return f"cluster, {labels}, user, node, instance"
 
 

@@ -1,4 +1,4 @@
-"""Asks one question after the other, and puts the answers together: what is on screen first, then findings."""
+"""Asks one question after the other and joins the answers: first what is on screen, then findings."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ NAMES_EVERY_S = 300.0
 YOUNG_S = 30.0
 HISTORY_POINTS, HISTORY_STEP_S = 60, 60.0
 GRACE_SCRAPES, GRACE_AT_LEAST_S = 3.5, 60.0
-"""A scrape may be missed, and one be late."""
+"""How long a node may be missing before it counts as gone: a scrape may be missed, and the next one late."""
 MISSED = "its last scrape has failed: these are the figures before it"
 SEE_TARGETS = "The page /targets of the Prometheus says why."
 NODES_AT_MOST = 100
-"""Nodes in detail at a time: more are on no screen."""
+"""How many nodes are asked for in detail at a time: no screen shows more."""
 
 
 OF_ONE_QUESTION = (TroubleKind.SLOW, TroubleKind.REFUSED, TroubleKind.TOO_LARGE, TroubleKind.FAILING)
-"""What a server may say of one question, and answer the others."""
+"""Trouble with one question, while the server may answer others."""
 
 
 class Answers(Protocol):
-    """Who answers: a server, or the demonstration."""
+    """What answers questions: a server, or the demonstration."""
 
     @property
     def address(self) -> str:
-        """Who it is, for people."""
+        """The server's name for people."""
         ...
 
     @property
@@ -49,7 +49,7 @@ class Answers(Protocol):
         ...
 
     def ask_range(self, question: Question, start: float, end: float, step_s: float) -> tuple[Series, ...]:
-        """What it has found over a time."""
+        """What a question has found over a time."""
         ...
 
     def names(self) -> frozenset[str]:
@@ -57,12 +57,12 @@ class Answers(Protocol):
         ...
 
     def close(self) -> None:
-        """Ask nothing any more; called from any thread."""
+        """Break off a question that waits; called from any thread."""
         ...
 
 
 class Reader:
-    """What is known so far is `fleet`; each step of a round makes the next one."""
+    """Asks in rounds; `fleet` is what is known so far, and each step of a round replaces it."""
 
     def __init__(self, answers_of: Answers, clock: Callable[[], float]) -> None:
         self._answers, self._clock = answers_of, clock
@@ -71,17 +71,17 @@ class Reader:
         self._named_at = float("-inf")
         self._values: dict[Place, dict[str, float]] = {}
         self._missed: dict[Place, NodeProblem] = {}
-        """Of which nothing is told since lately."""
+        """The nodes of which the last answer had nothing, or whose scrape has failed."""
         self._suspected_at = dict.fromkeys(suspicions.SUSPICIONS, float("-inf"))
         self._signs: dict[Asked, tuple[Sign, ...]] = {}
         self._unanswered: dict[Asked, str] = {}
         self.is_at_findings = False
-        """Whether what is awaited now is no part of the table."""
+        """Whether the present question is for findings, so that the table does not wait for its answer."""
         self._drawn: dict[Place, float] = {}
-        """When the graph of a node was asked for."""
+        """When the graph of each node was last asked for (epoch seconds)."""
 
     def steps(self, attention: FleetAttention, *, is_due: bool) -> Iterator[Fleet]:
-        """A fleet after each answer: all that is due, or only what is on screen since the last time."""
+        """Ask what is due, and yield the fleet after each answer; without `is_due`, only what is new on screen."""
         self.is_at_findings = False
         is_young = self.fleet.scrape_interval_s >= answers.LONGEST_S  # or has not scraped often enough to tell
         age_s = self._clock() - self._named_at
@@ -110,7 +110,7 @@ class Reader:
         return self.fleet
 
     def _ask(self, question: Question) -> tuple[Series, ...]:
-        """The answer; nothing is asked where no exporter could answer."""
+        """The answer; () without asking where no exporter could answer."""
         return self._answers.ask(question) if question.expression else ()
 
     def _changed(self, **parts: object) -> Fleet:
@@ -129,7 +129,7 @@ class Reader:
         )
 
     def _take_nodes(self, quantities: Iterable[Quantity], *, is_counted: bool = False) -> Fleet:
-        """Some quantities of all nodes; those that were asked for before stay, but for nodes that are not there."""
+        """Ask some quantities of all nodes; earlier answers about others stay, but for nodes that are gone."""
         asked_at = self._clock()
         question = questions.nodes(self._known, quantities, is_counted=is_counted)
         told = answers.node_values(self._ask(question))
@@ -142,7 +142,7 @@ class Reader:
         return self._changed(nodes=nodes, time=asked_at if is_counted else self.fleet.time)
 
     def _missing(self, told: Mapping[Place, Mapping[str, float]], now: float) -> dict[Place, NodeProblem]:
-        """Nodes of which nothing new is told; of those not told of at all, until it is sure that they are gone."""
+        """Nodes without new figures: their scrape has failed, or they are missing, but not yet for `_grace_s`."""
         found = {}
         for place in {*self._values, *told}:
             if place not in told or FAILED in told[place]:
@@ -181,7 +181,7 @@ class Reader:
         return self._changed(jobs=answers.jobs_of(self._ask(questions.jobs(self._known))))
 
     def _findings(self) -> Iterator[Fleet]:
-        """All that are due at once: half of them would look as if the others were over.
+        """Ask all findings that are due, in one step: with half of them, the others would seem to be over.
 
         A question that is too much for the server is put off, and the table goes on without its answer.
         """
@@ -231,7 +231,7 @@ def _by_place(holdings: Iterable[Holding]) -> dict[Place, tuple[Holding, ...]]:
 
 
 def _with_gone(nodes: Iterable[Node], signs: Iterable[Sign]) -> tuple[Node, ...]:
-    """The nodes, with those that are gone as nodes without a GPU."""
+    """The nodes with the number of their gone GPUs; nodes all of whose GPUs are gone come back without a GPU."""
     gone: dict[Place, int] = {}
     for sign in signs:
         if sign.kind == Asked.GONE.value:

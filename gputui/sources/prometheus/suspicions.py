@@ -1,4 +1,4 @@
-"""What is asked for findings: each question lets the server leave out all that cannot be one."""
+"""The questions for findings: in each, the server leaves out all that cannot be a finding."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from gputui.sources.prometheus.metrics import CHANGES, INFO, USED_BY_PROCESS, Kn
 from gputui.sources.prometheus.questions import Asked, Question
 
 OFTEN_S, SELDOM_S = 60.0, 300.0
-"""Nobody needs to know of ten minutes' rest within one."""
+"""How often rules are asked; what takes ten minutes to become a finding need not be asked each minute."""
 
 
 def about_finding(asked: Asked, known: Known, grace_s: float) -> Question:
-    """What a rule needs, of all nodes. `grace_s`: a scrape may be missed."""
+    """The question of a rule, for all nodes. `grace_s` is how long a GPU may be missing before it counts as gone."""
     return Question(asked, SUSPICIONS[asked].build(known, grace_s))
 
 
 def _gone(known: Known, grace_s: float) -> str:
-    """GPUs that were there in the last hour, and were not lately."""
+    """GPUs that were present in the last hour, but not in the last `grace_s` seconds."""
     before = per_gpu(Quantity.PRESENT, known.names, Part(over=_time(thresholds.GONE_WITHIN_S)), "gpu")
     lately = per_gpu(Quantity.PRESENT, known.names, Part(over=_time(grace_s)))
     return before and placed(f"({before}) unless on (UUID) ({lately})")
@@ -42,7 +42,7 @@ def _lost(known: Known, _grace_s: float) -> str:
 
 
 def _stuck(known: Known, _grace_s: float) -> str:
-    """Ranks whose allocator does nothing while their GPU counts as busy."""
+    """Ranks whose allocator does nothing while their GPU is busy."""
     busy = "gputui_device_busy_ratio"
     if not known.has(CHANGES, busy, INFO):
         return ""
@@ -55,7 +55,7 @@ def _stuck(known: Known, _grace_s: float) -> str:
 
 
 def _idle_in_job(known: Known, _grace_s: float) -> str:
-    """The GPUs of jobs of which some GPUs work and some do not, with their mean use."""
+    """The GPUs of jobs in which some GPUs work and some do not, with the mean use of each GPU."""
     over = _time(thresholds.IDLE_IN_JOB_FOR_S)
     busy = per_gpu(Quantity.BUSY, known.names, Part(over=over, function="avg_over_time"))
     if not busy or not known.has(INFO, USED_BY_PROCESS) or not known.kinds:
@@ -73,7 +73,7 @@ def _idle_in_job(known: Known, _grace_s: float) -> str:
 
 
 def _rank_more(known: Known, _grace_s: float) -> str:
-    """What each rank holds in jobs of which one holds more than the median by a share."""
+    """The memory of each rank, in jobs in which a rank holds more than the median by `MORE_SHARE`."""
     if not known.has(INFO, USED_BY_PROCESS) or not known.kinds:
         return ""
 
@@ -100,7 +100,7 @@ def _idle_held(known: Known, _grace_s: float) -> str:
 
 
 class Suspicion(NamedTuple):
-    """What is asked for a rule, and how often."""
+    """What builds the query of a rule, and how often it is asked."""
 
     build: Callable[[Known, float], str]
     every_s: float
