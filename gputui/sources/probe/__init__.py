@@ -1,8 +1,7 @@
-"""The viewer's end of the probe: finding probes, talking to them, and turning their messages into the model.
+"""The viewer's end of the probe: finds probes, talks to them, and makes model objects of their messages.
 
-In: a PID. Out: the model's messages, and moments of `explain.moment`. `feed` is what the screens have: a thread that
-holds a conversation with one probe (`client`), and `messages` checks every message. `listing` finds the probes
-(`socket_folders`, `presence`, `elsewhere`), `loading` puts one into a process. `far` talks
-to a probe on another machine. Many probes share the time of the viewer (`turns`). `exit_reason` says how a process
-ended, `main_thread_place` where it is meanwhile.
-"""
+`client` is a connection to one probe, `far` one to a probe on another machine; `messages` checks messages. `feed` is a
+thread that talks to one probe for the screens, `one_moment` does so once for a command, and `garbage` asks what only
+reference cycles keep. `listing` finds probes (with `socket_folders`), `elsewhere` those in containers, `presence` which
+processes have one; `loading` puts one into a process. `turns` shares time among many probes. `exit_reason` says
+how a process ended, `main_thread_place` in which line its main thread is."""

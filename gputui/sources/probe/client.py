@@ -1,4 +1,4 @@
-"""A conversation with one probe. Calls block, with time limits: screens run it in a thread of their own."""
+"""A conversation with one probe. Calls block, with time limits: screens use it in a thread of their own."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ STEP_WITHIN_S = 90.0
 _READ_BYTES = 256 * 1024
 ANSWER_WITHIN_S = 10.0
 RESULT_WITHIN_S = 30.0
-"""How long a probe that has answered may take for what it was asked: on a busy machine, looks take long."""
+"""How long a probe may take for a result: on a busy machine, looks take long."""
 ACTION_WAIT_S = 10.0
 """How long the program's main thread may take to come back to Python for an action."""
 
 
 class ProbeError(GputuiError):
-    """The probe of a process cannot be talked to, or not any more; `disconnect` says why."""
+    """The conversation with a probe has failed or ended; `disconnect` says why."""
 
     def __init__(self, pid: int, disconnect: Disconnect) -> None:
         super().__init__(*cause_and_remedy(pid, disconnect))
@@ -54,11 +54,11 @@ class ProbeError(GputuiError):
 
 
 class ProbeDeadError(ProbeError):
-    """Nobody listens on the socket any more: the process has ended, or has become another program."""
+    """Nobody listens on the socket any more: the process has ended, or runs another program now."""
 
 
 class ProbeClient:
-    """A connection to a probe; `greeting` is how it described its process last.
+    """A connection to a probe; `greeting` is the probe's newest description of its process.
 
     Every method raises ProbeError if the process has ended or the probe violates the protocol.
     """
@@ -73,16 +73,16 @@ class ProbeClient:
         most_bytes: int = frames.MAX_REPLY_BYTES,
         answer_within_s: float = ANSWER_WITHIN_S,
     ) -> None:
-        """Connect to a socket by its path, or use one that leads to a probe.
+        """Connect to a socket by its path, or use a connected socket.
 
-        No message of it may have more than `most_bytes`, nor take longer to come.
+        No message of the probe may have more than `most_bytes`; it must answer within `answer_within_s`.
         """
         self._pid, self._answer_within_s = pid, answer_within_s
         self._unpacker = frames.Unpacker(most_bytes)
         self._payloads: list[bytes] = []
         self._ending: Ending | None = None
         self.on_message: Callable[[dict[str, object]], None] = lambda _message: None
-        """Called with each message as it came, after it was checked."""
+        """Called with the JSON of each message, after it was checked."""
         try:
             self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) if isinstance(path, str) else path
         except OSError as error:  # no file descriptor is left
@@ -121,21 +121,21 @@ class ProbeClient:
         self._socket.close()
 
     def hand_over(self) -> tuple[socket.socket, bytes]:
-        """The socket for somebody else to go on with, and what has arrived on it and was not received."""
+        """The socket, for another program to go on with, and the bytes that have arrived but were not received."""
         return self._socket, b"".join(map(frames.frame, self._payloads)) + self._unpacker.unfinished
 
     def subscribe(self, interval_s: float | None) -> None:
-        """Ask for statistics now and every `interval_s` seconds, or for no more (None)."""
+        """Ask for statistics now and every `interval_s` seconds, or end that (None)."""
         self.send({"type": "statistics", "interval_s": interval_s})
 
     def ask_look(
         self, how: str = "walk", *, when: str = "now", wait_s: float = 3.0, pause_s: float | None = None
     ) -> None:
-        """Ask for a look: with the inventory by "walk" or "scan", or without one ("").
+        """Ask for a look: with the inventory by "walk" or "scan", or without an inventory ("").
 
         `when` is "now", or "changed": once something has changed and automatic looks are within their share of time.
-        Where the main thread does not come back to Python within `wait_s`, the look is taken without it. `pause_s` is
-        how long one stop of the program may take; None: 25 ms for an automatic look, 100 ms for one on request.
+        If the main thread does not come back to Python within `wait_s`, the look is taken without it. `pause_s` is how
+        long one stop of the program may take; None: 25 ms for an automatic look, 100 ms for one on request.
         """
         pause = {} if pause_s is None else {"pause_ms": pause_s * 1000}
         self.send({"type": "look", "how": how, "when": when, "wait_s": wait_s, **pause})
@@ -183,7 +183,7 @@ class ProbeClient:
         return decoded
 
     def waiting(self) -> Iterator[Message]:
-        """The messages that have arrived; waits only for the rest of one that has begun to arrive."""
+        """The messages that have arrived; if none is complete, waits for one. Call it when `fileno` is readable."""
         yield from filter(None, [self.receive(self._answer_within_s)])
         while self._payloads:
             yield from filter(None, [self.receive(0)])
@@ -242,7 +242,7 @@ class ProbeClient:
         return self._next_payload(self._answer_within_s)
 
     def _is_ending(self, message: dict[str, object]) -> bool:
-        """Keep a message about the end; False for any other message."""
+        """Keep a message that says how the process ended; returns False for any other message."""
         if message["type"] != "ended":
             return False
         self._ending = decode(Ending, message)

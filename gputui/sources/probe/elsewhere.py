@@ -1,4 +1,4 @@
-"""Probes of programs in containers, which have their sockets among other files: found by the programs' PIDs."""
+"""Probes of programs in containers, whose sockets are not among our files: found by the programs' PIDs."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from gputui.sources.probe.told import ProbeInfo, silent, told_by
 from gputui.sources.probe.turns import Turns
 
 _AGAIN_S = 60.0
-"""After how long a process without a probe is asked for one again."""
+"""After how long a process that had no probe is tried again."""
 
 
 class ProbesElsewhere:
-    """Asks the processes that do not see the files that this one sees; `listing.list_probes` asks the others."""
+    """Asks the probes of processes that see other files than this one; `listing.list_probes` asks the others."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -26,7 +26,7 @@ class ProbesElsewhere:
         self._turns = Turns()
 
     def read(self, pids: Collection[int], within_s: float, at_a_time: int | None = None) -> tuple[ProbeInfo, ...]:
-        """What the probes of these processes say; so many `at_a_time`, each in its turn."""
+        """What the probes of these processes say; `at_a_time` are asked at once, each in its turn."""
         now = self._clock()
         self._none_until = {pid: until for pid, until in self._none_until.items() if pid in pids and until > now}
         self._with_probe &= set(pids)

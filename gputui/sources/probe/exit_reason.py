@@ -1,4 +1,4 @@
-"""How an attached process ended: by its probe's last message, or else by what the kernel reports."""
+"""Tells how an attached process ended, from its probe's last message, or else from what the kernel reports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EXIT_TAKES_S = 3.0
 
 
 def exit_reason(pid: int, ending: Ending | None) -> Disconnect:
-    """How the process ended; where the probe said nothing, this waits a moment for the process to be gone."""
+    """How the process ended. If its probe sent no `ending`, this waits up to `_EXIT_TAKES_S` for the process to end."""
     if ending is not None and not ending.is_exit:
         return Disconnect(DisconnectKind.PROBE_STOPPED)
     if ending is not None:
@@ -29,7 +29,7 @@ def exit_reason(pid: int, ending: Ending | None) -> Disconnect:
 
 
 def _by_status(status: int) -> Disconnect:
-    """`status` as wait() gives it; 0 also where the kernel does not report it."""
+    """How a process ended by a status as wait() gives it, which is also 0 if the kernel does not report it."""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         if number == signal.SIGKILL:
@@ -48,7 +48,7 @@ def _state_now(proc: ProcFs, pid: int) -> tuple[str, int] | None:
 
 
 def _last_state(pid: int) -> tuple[str, int] | None:
-    """The state letter and the wait status of a process once it is a zombie, None once it is gone."""
+    """State letter and wait status of a process once it is a zombie or the wait is over, None once it is gone."""
     proc = ProcFs()
     deadline = time.monotonic() + _EXIT_TAKES_S
     while True:

@@ -35,7 +35,7 @@ class Place(NamedTuple):
 
 
 def place_of(word: str) -> Place:
-    """The place that NODE:PID is. Raises `UsageError` for what is none, such as an option of ssh's."""
+    """The place in NODE:PID. Raises `UsageError` for anything else, such as an option of ssh."""
     node, _, pid = word.rpartition(":")
     if not can_be_node(node):
         cause = f"{node!r} is not the name of a machine."
@@ -51,8 +51,8 @@ def place_of(word: str) -> Place:
 class FarClient(ProbeClient):
     """A connection to the probe of a process on another machine.
 
-    Beside ProbeError, the constructor raises CannotReachError without ssh, and CannotAttachError for what ssh or gputui
-    there say.
+    Beside ProbeError, the constructor raises CannotReachError if there is no ssh, and CannotAttachError with what ssh
+    or gputui on the other machine says.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class FarClient(ProbeClient):
     ) -> None:
         """Connect; where the process has no probe, `answer` gets its program and returns a word of `ANSWERS`.
 
-        `tell` gets sentences about what is waited for. With `may_ask`, ssh may ask for a password on the terminal.
+        `tell` gets sentences about the wait for the probe. With `may_ask`, ssh may ask for a password on the terminal.
         """
         self.node, self._answer, self._tell = place.node, answer, tell
         self._within_s = None if may_ask else _BATCH_WITHIN_S
@@ -102,7 +102,7 @@ class FarClient(ProbeClient):
                 raise self._broken(reason)
 
     def _skip_noise(self) -> None:
-        """Leave out what the shell's own files print there; raises what ssh says if no relay speaks."""
+        """Skip what the shell's startup files print there; raises CannotAttachError if no relay follows."""
         self._socket.settimeout(self._within_s)
         data = b""
         while _MAGIC not in data:

@@ -32,37 +32,37 @@ LOOKS_ARE_OFF = Problem("Automatic looks are off (look_pause).", ProblemKind.LOO
 Request = Callable[[ProbeClient], None]
 
 NAME_GROWTH_EVERY_S = 60.0
-"""At most once in this time, a look is asked for beside the automatic ones, to find out what grows."""
+"""How often at most a look is asked for beside the automatic ones, to find out what grows."""
 
 GARBAGE_EVERY_S = 60.0
-"""Once in this time at most, a feed asks by itself what only reference cycles keep."""
+"""How often at most a feed asks by itself what only reference cycles keep."""
 
 PATIENCE_S = 0.2
-"""How long a screen's request may wait for the thread, which meanwhile waits for a message."""
+"""How long the thread waits for a message, and so how long a screen's request may have to wait."""
 
 SHARE = 0.25
-"""Of a processor here, for reading the looks of all processes together."""
+"""The share of one processor that reading the looks of all processes together may take."""
 
 
 class SharedPace:
-    """Shared by the feeds of a viewer: how many read a probe, and how long each leaves between two looks."""
+    """Counts the feeds of a viewer, which share the processor, and says how long each rests between two looks."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._feeds = 0
 
     def join(self) -> None:
-        """One more feed reads."""
+        """Count one more feed."""
         with self._lock:
             self._feeds += 1
 
     def leave(self) -> None:
-        """One feed has ended."""
+        """Count one feed less."""
         with self._lock:
             self._feeds -= 1
 
     def rest_s(self, processor_s: float) -> float:
-        """How long a feed waits after a look that took so much processor time here; alone, it need not."""
+        """How long a feed rests after a look whose reading took `processor_s` of processor time, 0 if it is alone."""
         return processor_s * self._feeds / SHARE if self._feeds > 1 else 0.0
 
 
@@ -91,22 +91,22 @@ class TargetFeed:
         self._requests: SimpleQueue[Request] = SimpleQueue()
         self._is_stopped = False
         self._is_waiting = False
-        """Whether a look on the next change has been asked for and is not here yet."""
+        """Whether a look at the next change has been asked for and has not come yet."""
         self._automatic: str | None = "walk"
         self._look_pause_s = look_pause_s
         self._named_growth_at = 0.0
-        """When a look was last spent to name what grows (epoch seconds)."""
+        """When a look was last asked for to name what grows (epoch seconds)."""
         self._shared_pace = shared_pace or SharedPace()
         self._look_again_at = 0.0
-        """When the next look on a change may be asked for (monotonic seconds)."""
+        """When the next look at a change may be asked for (monotonic seconds)."""
         self._recorder = recorder
         recorder.listen_to(client)
         self._garbage: GarbageSearch | None = None
-        """The question under way what `gc.collect()` would free."""
+        """The search under way for what `gc.collect()` would free."""
         self._garbage_at, self._garbage_bytes = 0.0, 0
-        """When that was last asked (monotonic seconds), and the least that no variable has led to since."""
+        """When the last search began (monotonic seconds), and the least bytes without a variable since then."""
         self._wants_garbage = False
-        """Whether somebody has asked for a look at everything."""
+        """Whether the user has asked for a scan, which includes a search for garbage."""
         self._state = ProbeState(client.greeting)
         self._thread = threading.Thread(target=self._run, name=f"gputui-feed-{client.greeting.pid}", daemon=True)
 
@@ -184,7 +184,7 @@ class TargetFeed:
             self._deliver()
 
     def _name_growth(self, client: ProbeClient, time_s: float) -> None:
-        """Where the counters show growth that looks have not named, look at everything, in stops as short as usual."""
+        """If counters show growth that looks have not named, ask for a whole look, in stops as short as usual."""
         is_due = time_s - self._named_growth_at >= NAME_GROWTH_EVERY_S
         if self._look_pause_s is not None and self._automatic is not None and is_due and self._state.wants_look:
             self._named_growth_at = time_s
@@ -195,7 +195,7 @@ class TargetFeed:
         client.ask_look(how)
 
     def _ask_for_garbage(self, client: ProbeClient) -> None:
-        """Where no variable leads to some memory, find out whether a collection would free it; seldom, and if more."""
+        """If no variable leads to some memory, ask what a collection would free: seldom, and only if there is more."""
         lost_bytes = likely_bytes(self._state.layouts.values())
         self._garbage_bytes = min(self._garbage_bytes, lost_bytes)
         is_time = time.monotonic() - self._garbage_at > GARBAGE_EVERY_S or not self._garbage_at
@@ -256,7 +256,7 @@ def read_surroundings(
 
 
 def surroundings_of_node(greeting: Greeting, node: str, ended: Disconnect | None = None) -> Surroundings:
-    """What is known about a process on another machine, whose PID and devices mean others here: nothing beyond it."""
+    """The surroundings of a process on another machine, where only its probe is asked: all readings are absent."""
     there = Absent(f"it runs on {node}, where only its probe is asked")
     facts = DriverFacts(None, there, there, there, there, there)
     drivers = tuple((device.index, facts) for device in greeting.devices)
@@ -271,7 +271,7 @@ def feed_opener(
 ) -> Callable[[Callable[[], Snapshot]], Callable[[int, Listener], TargetFeed]]:
     """A function that takes a getter of the newest snapshot and returns `open_feed`, which raises GputuiError.
 
-    `attach` connects to the probe of a process, None: on this machine.
+    `attach` connects to the probe of a process; None: the one on this machine.
     """
 
     shared_pace = SharedPace()

@@ -1,4 +1,4 @@
-"""One question to a probe: what would `gc.collect()` free? In parts, each answered with the next request."""
+"""Finds what `gc.collect()` would free: reads references from a probe part by part, and then asks for a proof."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from gputui.sources.probe.client import ProbeClient
 LARGEST_PROOF_BYTES = frames.MAX_REQUEST_BYTES - 1024
 Place = tuple[int, int, int, int]
 TRIES = 3
-"""How often it is tried, where Python collects its garbage meanwhile or a proof takes too long."""
+"""How often a search is tried, if Python collects garbage meanwhile or a proof fails."""
 PIECES_S = 0.05
-"""So long one call of `work` takes about."""
+"""About how long one call of `follow` searches for cycles."""
 AUTOMATIC_MS, ASKED_FOR_MS = 500.0, 10_000.0
-"""For how long one question stops the program, all stops together: by itself, and where somebody has asked."""
+"""How long one search may stop the program in all: a search by itself, and one that the user has asked for."""
 _TOO_LONG = "It would stop the program for more than {:g} s, in many stops{}."
 _ASK = ": a scan (s) goes on to the end"
 _COLLECTED = "Python was collecting garbage meanwhile."
@@ -38,19 +38,19 @@ class GarbageSearch:
         self._references = References()
         self._work: Iterator[Candidates | None] | None = None
         self._candidates: Candidates | None = None
-        """What is to be proven."""
+        """The objects that are perhaps garbage, once they are found."""
         self._tries = 1
         self._ask_for_references(None)
 
     @property
     def is_working(self) -> bool:
-        """Whether there is something to do while no message comes."""
+        """Whether `follow(None)` has something to do while no message comes."""
         return self._work is not None
 
     def follow(self, message: Message | None) -> Message | None:
-        """Go on after one message of the probe, or None if none has come; returns what that is for others.
+        """Go on after a message of the probe, or None if none has come; returns a message that is not of this search.
 
-        That is `Garbage` once what would be freed is known, or why it is not.
+        At its end it returns `Garbage`, with what would be freed, or why that is not known.
         """
         if isinstance(message, ReferencesPart):
             return self._take_part(message)
@@ -81,7 +81,7 @@ class GarbageSearch:
         return None
 
     def _find(self) -> Garbage | None:
-        """Find cycles for a moment; returns what is known if no proof is needed."""
+        """Search for cycles for a moment; returns the result if no proof is needed."""
         ends_at = time.monotonic() + PIECES_S
         for found in self._work or ():
             if found is not None:
@@ -111,7 +111,7 @@ class GarbageSearch:
 
 
 def proof_request(asked: Candidates) -> dict[str, object]:
-    """The message that asks what `gc.collect()` would free of some objects."""
+    """The message that asks which of these objects `gc.collect()` would free."""
     addresses, nodes = sorted(asked.cycles), sorted(asked.nodes)
     return {
         "type": "garbage",

@@ -1,4 +1,4 @@
-"""Finding probes: the socket of a process, or the reason why there is none that can be used from here."""
+"""Finds probes: the socket of a process, or the reason why none can be used from here."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ ALL_WITHIN_S = 10.0
 """How long all probes together may take to be found and to answer."""
 _TRACED_STOP_READINGS, _TRACED_STOP_EVERY_S = 20, 0.01
 _MOST_OF_A_USER = 64
-"""How many sockets of a user are asked at once: any user can make thousands that never answer."""
+"""How many sockets of another user are asked: any user can make thousands that never answer."""
 _SHORT_BYTES = 1 << 20
-"""The most bytes of an answer for the list."""
+"""The largest message of a probe for the list."""
 
 
 class CannotAttachError(GputuiError):
@@ -39,7 +39,7 @@ class CannotAttachError(GputuiError):
 
 
 class NoProbeError(CannotAttachError):
-    """A process without a probe, into which one can perhaps be put."""
+    """A process without a probe, into which a probe can perhaps be put."""
 
 
 ATTACH = "gputui attach"
@@ -60,7 +60,7 @@ _SHORTAGES = (errno.EMFILE, errno.ENFILE)
 
 @_in_a_sentence()
 def attach(pid: int, command: str = ATTACH) -> ProbeClient:
-    """A connection to the probe of a process, for this command; raises CannotAttachError or ProbeError."""
+    """A connection to the probe of a process; raises CannotAttachError, whose remedy names `command`, or ProbeError."""
     status = _status_of(pid)
     _check_state(pid, status)
     deadline = time.monotonic() + 2 * ALL_WITHIN_S
@@ -83,8 +83,8 @@ def list_probes(
 ) -> tuple[ProbeInfo, ...]:
     """Every process that can be attached to from here, by PID; removes the socket files of dead processes.
 
-    All that are wanted are asked at once, so that none can keep the others waiting; or so many `at_a_time`, each in its
-    turn.
+    The wanted probes are all asked at once, so that none can keep the others waiting, or `at_a_time` at once, each in
+    its turn.
     """
     if ProcFs().is_empty:
         raise CannotAttachError(EMPTY, MOUNT)
@@ -150,7 +150,7 @@ def _is_kept_stopped(pid: int) -> bool:
 
 
 def _clients(pid: int, status: Status) -> list[ProbeClient]:
-    """A connection to the probe of a process, [] if it has none."""
+    """A list with a connection to the probe of a process, [] if it has none."""
     root = _root_of(pid, status)
     name = places.socket_name(status.inner_pid, places.started_at(pid) or 0)
     for path, owner in _folders_of(pid, status):
@@ -164,11 +164,11 @@ def _clients(pid: int, status: Status) -> list[ProbeClient]:
 
 
 def _folders_of(pid: int, status: Status) -> Iterator[tuple[str, int]]:
-    """The folders where the socket of a process can be, as it names them, each with the user who must own it.
+    """The folders where the socket of a process can be, as the process names them, each with the user who must own it.
 
-    They follow the process's environment and the usual places; our own user's are included, since the process may have
-    started as that user, and our own environment's, since a process that has named itself (setproctitle) has written
-    over its own.
+    They follow from the process's environment and the usual places. Our own user's folders are included, since the
+    process may have started as that user, and those of our own environment, since a process that sets its title
+    (setproctitle) overwrites its environment.
     """
     runtime_dirs = dict.fromkeys((_environment_of(pid).get("XDG_RUNTIME_DIR"), os.environ.get("XDG_RUNTIME_DIR")))
     for owner, runtime_dir in product(dict.fromkeys((status.uid, os.geteuid())), runtime_dirs):
@@ -177,7 +177,7 @@ def _folders_of(pid: int, status: Status) -> Iterator[tuple[str, int]]:
 
 
 def _uid_inside(pid: int, uid: int) -> int:
-    """The number that a user has in the user namespace of a process, as in a rootless container."""
+    """The UID that a user has in the user namespace of a process, which differs in a rootless container."""
     proc = ProcFs()
     try:
         if proc.link(pid, "ns/user") == proc.link("self", "ns/user"):
@@ -192,7 +192,7 @@ def _uid_inside(pid: int, uid: int) -> int:
 
 
 def _root_of(pid: int, status: Status) -> str:
-    """`/`, or the process's own root if it has another one or another mount namespace, as in a container."""
+    """The root folder of a process as we reach it: "/", or in another mount namespace or chroot its root in /proc."""
     try:
         if has_same_files(pid):
             return "/"
@@ -266,7 +266,7 @@ def _environment_of(pid: int) -> dict[str, str]:
 
 
 class _Socket(NamedTuple):
-    """A socket in the folder of a user, named after a process of that user's."""
+    """A socket in a user's folder, named after one of the user's processes; `is_asked`: it is among the first few."""
 
     folder: str
     owner: int
@@ -276,7 +276,7 @@ class _Socket(NamedTuple):
 
 
 def _sockets_in(place: tuple[str, int]) -> list[_Socket]:
-    """The sockets in a folder that must be a user's: other users' processes are not looked for there."""
+    """The sockets in a folder that a user must own, of that user's processes alone unless it is our own folder."""
     path, owner = place
     folder = socket_folders.opened(path)
     if folder is None:
@@ -297,7 +297,7 @@ def _uid_of(pid: int) -> int | None:
 
 
 def _asked(socket: _Socket, within_s: float) -> list[ProbeInfo]:
-    """What a probe says of its process, [] if there is none any more."""
+    """A list with what a probe says of its process, [] if the probe is gone."""
     pid, user = socket.pid, user_name(socket.owner)
     if not socket.is_asked:
         problem = f"Process {pid} was not asked: {user} has more than {_MOST_OF_A_USER} probes. gputui attach {pid}"

@@ -1,4 +1,4 @@
-"""Putting the probe into a process that has none, and waiting for it."""
+"""Puts the probe into a process that has none, and waits until it answers."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from gputui.sources.procfs import ProcFs
 
 _POLL_S = 0.02
 _KEPT_AFTER_S = 0.7
-"""How far apart two readings of a wait are: no lock of the C library is held for so long."""
+"""How far apart two readings of a wait are: the C library holds none of its locks for so long."""
 _EXAMINED_WITHIN_S = 60.0
-"""Many times what it takes on a busy machine."""
+"""How long a check may take: many times what it takes on a busy machine."""
 _SAY_AFTER_S = 2.0
 _SAY_EVERY_S = 30.0
 BEHIND = "If its job stands still, this tells which rank it waits for, without a probe: gputui attach {} --behind"
@@ -45,10 +45,10 @@ def check(pid: int) -> Target:
 
 
 def put_probe_in(pid: int, tell: Callable[[str], object], limit_s: float | None = None) -> None:
-    """Put the probe into a process and wait until it answers; raises CannotLoadError, or that of its connection.
+    """Put the probe into a process and wait until it answers; raises CannotLoadError, or an error of the connection.
 
     `tell` is called with a sentence about where the main thread is while it does not come back to Python. After
-    `limit_s`, or at KeyboardInterrupt, the program is asked to drop it.
+    `limit_s`, or at KeyboardInterrupt, the probe is withdrawn.
     """
     attempt = _Attempt(check(pid))
     try:
@@ -62,10 +62,10 @@ def put_probe_in(pid: int, tell: Callable[[str], object], limit_s: float | None 
 
 
 class _Attempt:
-    """The probe on its way into a process: by the main thread, or past it where that waits for long.
+    """An attempt to load the probe: by the main thread, or past it if that thread waits for long.
 
-    Python's own protocol (3.14) waits for the main thread, but needs no stop. So where a stop is refused, it is taken.
-    """
+    To go past it, the program has to be stopped. Where that is refused, the main thread is awaited after all: Python's
+    own protocol (3.14) needs no stop."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -100,9 +100,9 @@ class _Attempt:
 
 
 def _is_kept_in_lock(pid: int) -> bool:
-    """Whether the main thread waits for the same lock all the time.
+    """Whether the main thread waits for the same lock for `_KEPT_AFTER_S`.
 
-    A call that is queued there stays in the interpreter's queue of 32 until the main thread comes back.
+    A call queued for such a thread would stay in the interpreter's queue of 32 until the thread comes back.
     """
     first = wait_of_main_thread(pid)
     if first is None or not first.is_for_lock:
@@ -153,7 +153,7 @@ def _place(loading: Loading, progress: Progress) -> str:
 
 
 def _is_rank(pid: int) -> bool:
-    """Whether a process is one of several of a job, which may wait for another one."""
+    """Whether a process is a rank of a job with several, which may wait for another rank."""
     with suppress(OSError):
         place = place_in_job(ProcFs().variables(pid))
         return place is not None and place.world_size > 1

@@ -1,4 +1,4 @@
-"""Where a main thread is that does not come back to Python, as far as that can be read without stopping it."""
+"""Tells where a main thread is that does not come back to Python, as far as can be read without stopping it."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from gputui.sources.procfs import MalformedError, ProcFs
 
 _STACK_BYTES = 4096
 _WRAPPERS = re.compile(r"(lib(c|pthread|m)[.-]|ld-)|^\[")
-"""The C library and the kernel's own code, through which everybody waits: the caller is what matters."""
+"""Code through which all programs wait, of the C library and the kernel: its caller is what matters."""
 _PYTHON = re.compile(r"(lib)?python3")
-"""Python itself, which goes without saying where the line is known."""
+"""Python itself, which is not mentioned where the line is known."""
 _ACQUIRE, _ACQUIRE_BYTES = "PyThread_acquire_lock_timed", 768
-"""The function by which Python waits for a lock, and how long its code is at most."""
+"""The function by which Python waits for a lock, and the most bytes that its code has."""
 _LIBRARY_FILES = re.compile(r"/(site|dist)-packages/|/lib/python3|^<")
 """Files of Python code that is not the program's own."""
 
 
 def place_of_main_thread(pid: int, stopped_at: int) -> str:
-    """A sentence, or "" if nothing can be read. `stopped_at` is the address at which it was stopped, 0 if it was not.
+    """A sentence, or "" if nothing can be read. `stopped_at` is the address at which the thread was stopped, or 0.
 
-    The library is a guess: the first address on the stack that lies in the code of one.
+    The library in it is a guess: the first one in whose code an address on the stack lies.
     """
     proc = ProcFs()
     stat = proc.stat(pid)
@@ -55,7 +55,7 @@ def place_of_main_thread(pid: int, stopped_at: int) -> str:
 
 
 def line_of_main_thread(pid: int) -> str:
-    """The line that the program's own code has reached in the main thread, "train.py:23 in step"; "" without one."""
+    """The line of the program's own code in the main thread, "train.py:23 in step"; "" if it cannot be read."""
     try:
         return _python_line(ProcFs(), pid, mappings(pid))
     except (OSError, MalformedError):
@@ -78,11 +78,9 @@ class Wait(NamedTuple):
 
 
 def wait_of_main_thread(pid: int) -> Wait | None:
-    """The wait for a lock, a condition or another thread in which Python's own code is, or for anything but a lock.
+    """What the main thread waits for; None if it does not wait, or if other code than Python's waits for a lock.
 
-    None if the main thread does not wait, or for a lock of other code. Two equal ones say that it has not moved in
-    between.
-    """
+    If two readings are equal, the thread has not run in between."""
     proc = ProcFs()
     try:
         status = Path(f"/proc/{pid}/task/{pid}/status").read_bytes()
@@ -99,9 +97,9 @@ def wait_of_main_thread(pid: int) -> Wait | None:
 
 
 def _is_in_python(proc: ProcFs, pid: int) -> bool:
-    """Whether a waiting main thread was sent there by Python's own code.
+    """Whether Python's own code made the system call in which the main thread waits.
 
-    The stack can still have addresses of an earlier call of a library before those of the function for locks.
+    On the stack, addresses left by an earlier call of a library can come before those of Python's function for locks.
     """
     mapped = mappings(pid)
     stack = _stack(proc, pid, mapped)
@@ -127,7 +125,7 @@ def _python_line(proc: ProcFs, pid: int, mapped: list[Mapping]) -> str:
 
 
 def _stack(proc: ProcFs, pid: int, mapped: list[Mapping]) -> list[int]:
-    """The words next to the end of its stack, which may be short; [] if it runs."""
+    """The innermost words of the main thread's stack, up to `_STACK_BYTES`; [] if the thread runs."""
     system_call = proc.system_call(pid)
     if system_call is None or len(system_call.arguments) < 2:
         return []

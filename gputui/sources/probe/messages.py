@@ -1,4 +1,4 @@
-"""A probe's messages as objects of the model. Traces and references come as columns, which have to fit each other."""
+"""Makes objects of the model from a probe's messages. Traces and references are columns, which must fit each other."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MESSAGES: dict[str, type[Message]] = {
 def message_of(message: dict[str, object]) -> Message | None:
     """A probe's message as an object of the model, None for an unknown type; raises DecodeError if it is malformed.
 
-    A map that contradicts itself is left out.
+    An allocator's map that contradicts itself is left out.
     """
     if reader := _READERS.get(str(message["type"])):
         return reader(message)
@@ -55,7 +55,7 @@ class _Columns(NamedTuple):
 
 
 _TRACE_COLUMNS = {"addresses": "Q", "sizes_bytes": "Q", "streams": "Q", "times_us": "Q", "stacks": "q", "pools": "h"}
-"""The columns of numbers, and the type of each in an array."""
+"""The columns of numbers, and their type codes in an array."""
 
 
 class _Traces(NamedTuple):
@@ -76,7 +76,7 @@ def recorded_traces(message: dict[str, object]) -> RecordedTraces:
 
 
 def traces_in(message: dict[str, object]) -> tuple[Trace, ...]:
-    """The traces of a message, which end at the moment of a look; raises DecodeError if they are malformed."""
+    """The traces in a message; raises DecodeError if they are malformed."""
     recorded = decode(_Traces, message)
     if sum(map(len, recorded.stacks)) > MAX_FRAMES:
         cause = f"more than {MAX_FRAMES} frames"
@@ -122,7 +122,7 @@ class _PartFields(NamedTuple):
 
 _REFERENCE_COLUMNS = {"addresses": "Q", "types": "Q", "counts": "q", "lengths": "I", "referents": "Q"}
 _REFERENCE_COLUMNS |= {"tensors": "I", "nodes": "I"}
-"""Each is base64 of numbers in this machine's order."""
+"""The type codes of columns that are base64 of numbers in this machine's byte order."""
 
 
 def references_part(message: dict[str, object]) -> ReferencesPart:

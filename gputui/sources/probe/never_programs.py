@@ -1,4 +1,4 @@
-"""The programs into which the user never wants a probe to be put: a file with one program on each line."""
+"""Remembers the programs into which the user never wants to put a probe: a file with one program on each line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def path() -> str:
 
 
 def program_of(pid: int) -> str:
-    """What a process runs: the path of its script, "-m module", or its first argument; "" where that is not known."""
+    """What a process runs: the path of a Python script, "-m module", "-c code", or its first word; "" if unknown."""
     try:
         words = ProcFs().arguments(pid)
         folder = ProcFs().link(pid, "cwd")

@@ -1,4 +1,4 @@
-"""One moment of an attached process, for a command that looks once: named, watched, and then left."""
+"""One moment of an attached process, for a command that looks once."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from gputui.sources.probe.feed import read_surroundings, surroundings_of_node
 from gputui.sources.probe.garbage import GarbageSearch
 
 NAMES_WAIT_S = 3.0
-"""How long a single look goes on to name what holds the memory."""
+"""How long looks go on to name what holds the memory."""
 GARBAGE_WITHIN_S = 20.0
-"""How long a single look waits for what only reference cycles keep."""
+"""How long to wait for what only reference cycles keep."""
 WATCH_S, STILL_S, WATCH_EVERY_S = 12.0, 3.0, 0.25
-"""How long a single look watches memory move, how long where it does not move, and how often it asks for counters."""
+"""How long to watch allocated memory that moves, how long if it does not move, and how often to ask for counters."""
 WATCHED_STEPS = 3
 NO_TENSORS = (
     "The tensors did not come within {} s, so only the counters are shown. The program may be stopped (Ctrl-Z, a"
@@ -37,13 +37,13 @@ NO_NAMES = "The look at all objects of Python's did not come within {} s, so som
 def one_moment(
     client: ProbeClient, read_machine: Callable[[], Snapshot], look_pause_s: float | None = AUTOMATIC_S
 ) -> TargetMoment:
-    """Look now, and go on until nearly all is named or all was searched, for `NAMES_WAIT_S` at most.
+    """Look now, and again until nearly all memory is named or all was searched, for `NAMES_WAIT_S` at most.
 
-    The counters are those of the last of these looks, and NVML is read right after it, so that both are of one time;
-    where no look comes, only counters are known, and a problem says so. Where too little has a name then, one more
-    goes through all objects of Python's. Where memory moves, it is watched until it is known how far, and a look near
-    the top has come, for `WATCH_S` at most; `look_pause_s` is how long looks may stop the program after the first,
-    None: there are none.
+    If too little has a name then, one more look goes through all Python objects. NVML is read right after the last of
+    these looks, so that its figures and the counters are of the same time; if no look comes, only counters are known,
+    and a problem says so. Then, for `WATCH_S` at most, allocated memory is watched until it is known how far it moves,
+    and a look near the top has come. `look_pause_s` is how long looks after the first may stop the program at a time,
+    None: there are no others.
     """
     counters = client.statistics()
     machine = read_machine()
@@ -75,7 +75,7 @@ def _moment_of(client: ProbeClient, state: ProbeState, machine: Snapshot) -> Tar
 
 
 def _named(client: ProbeClient, state: ProbeState, look_pause_s: float) -> ProbeState:
-    """The state once nearly all is named or all was searched, by looks that follow each other, or when time is over."""
+    """The state after further looks, once nearly all memory is named, all was searched, or `NAMES_WAIT_S` is over."""
     began = time.monotonic()
     with suppress(ProbeError):  # the program may end meanwhile
         has_asked = False
@@ -93,7 +93,7 @@ def _is_named_or_searched(state: ProbeState) -> bool:
 
 
 def with_garbage(client: ProbeClient, state: ProbeState, pause_s: float) -> ProbeState:
-    """The state with what `gc.collect()` would free, if that comes to be known in time."""
+    """The state with what `gc.collect()` would free, if that is known within `GARBAGE_WITHIN_S`."""
     began, search = time.monotonic(), GarbageSearch(client, pause_s, is_asked_for=True)
     with suppress(ProbeError):  # the program may end meanwhile
         while (left_s := began + GARBAGE_WITHIN_S - time.monotonic()) > 0 and state.garbage is None:
@@ -103,7 +103,7 @@ def with_garbage(client: ProbeClient, state: ProbeState, pause_s: float) -> Prob
 
 
 def _watched(client: ProbeClient, state: ProbeState, look_pause_s: float | None) -> ProbeState:
-    """The state with what a step needs, and the look of before; as it was where memory does not move."""
+    """The state with how far memory moves and the look near its top; the newest look stays the one of `state`."""
     seen, began, wants_look, has_asked = state, time.monotonic(), look_pause_s is not None, False
     with suppress(ProbeError):  # the program may end meanwhile
         client.subscribe(WATCH_EVERY_S)

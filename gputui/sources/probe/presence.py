@@ -1,4 +1,4 @@
-"""Which processes have a probe, cheap enough for every look: folders are listed only when they have changed."""
+"""Tells which processes have a probe, cheaply enough for every look: folders are listed only when they change."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gputui.protocol import places
 
 
 class ProbePresence:
-    """The sockets of this user's probes; that of a dead process counts until its file is removed."""
+    """Finds the sockets of this user's probes; a dead process counts until the file of its socket is removed."""
 
     def __init__(self) -> None:
         self._uid = os.geteuid()
@@ -31,7 +31,7 @@ class ProbePresence:
 
 
 def _changed_at(folder: str, uid: int) -> int:
-    """0 where there is none, or one that another user has made: nothing in it counts, however much it is."""
+    """When a folder was last changed (ns); 0 if it does not exist, or another user can write to it."""
     try:
         status = os.lstat(folder)
     except OSError:

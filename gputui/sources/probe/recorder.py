@@ -1,4 +1,4 @@
-"""What a feed tells a recording: the messages of its probe, and what the viewer reads about the process itself."""
+"""What feeds report to a recording: the messages of a probe, and what the viewer itself reads about the process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Recorder:
-    """Records nothing: what feeds use without --record. Methods can be called from any thread."""
+    """Records nothing: feeds use it without --record. Methods can be called from any thread."""
 
     problem = ""
     """Why the recording has stopped, "" while it goes on."""
@@ -21,7 +21,7 @@ class Recorder:
         """Record this probe's greeting and its messages from now on."""
 
     def note_surroundings(self, pid: int, surroundings: Surroundings) -> None:
-        """Record what the viewer reads about a process: this and all before it make a moment of a replay."""
+        """Record what the viewer reads about a process, which with all records before makes a moment of a replay."""
 
     def close(self) -> None:
         """Write what is left and end."""

@@ -1,4 +1,4 @@
-"""The folders in which probes have their sockets, other users' among them: what lies there is not trusted."""
+"""The folders in which probes have their sockets, also those of other users: what is in them is not trusted."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from gputui.sources.probe.client import ANSWER_WITHIN_S, ProbeClient, ProbeDeadE
 from gputui.sources.procfs import ProcFs
 
 _ANSWERS_NOTHING = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP, errno.ENAMETOOLONG)
-"""How a path fails that its user may have chosen."""
+"""Errors of a path that its user can cause on purpose: they count as if there were no socket."""
 
 
 def opened(path: str, root: str = "/") -> ForeignFolder | None:
-    """What is at a path below a root, None if nothing can be reached there; raises OSError for other trouble."""
+    """The folder at a path below `root`, None if it cannot be reached; raises OSError for other trouble."""
     try:
         return ForeignFolder(root, path)
     except OSError as error:
@@ -38,7 +38,7 @@ def connected(
     most_bytes: int = frames.MAX_REPLY_BYTES,
     answer_within_s: float = ANSWER_WITHIN_S,
 ) -> ProbeClient | None:
-    """The probe at a socket, None if there is none; if nobody listens any more, its file is removed."""
+    """A connection to the probe at a socket, None if there is none; removes the file if nobody listens any more."""
     with suppress(FileNotFoundError), folder.socket(name) as path:
         try:
             return ProbeClient(path, pid, most_bytes, answer_within_s)
@@ -48,14 +48,14 @@ def connected(
 
 
 def living(folder: ForeignFolder) -> Iterator[tuple[int, str]]:
-    """PID and name of the sockets in a folder that belong to processes; removes those of processes that have ended."""
+    """PID and name of each socket in a folder whose process lives; removes the sockets of processes that have ended."""
     for name in sorted(folder.names()):
         process = places.process_of_name(name)
         if process is None:
             continue
         if places.started_at(process[0]) == process[1]:
             yield process[0], name
-        else:  # it can be alive in another container, where the PID means another process
+        else:  # the process can be alive in another container, where it has this PID
             with suppress(OSError), folder.socket(name) as path:
                 _remove_if_unheard(folder, name, path)
 
@@ -76,7 +76,7 @@ def usual_folders() -> list[tuple[str, int]]:
 
 
 def _users_with_processes() -> set[int]:
-    """From the owners of the folders in /proc; root's can also be of a process that has changed its user."""
+    """The owners of the folders in /proc; where that is root, of the process: it may have changed its user."""
     proc, users = ProcFs(), set()
     for pid in proc.pids():
         with suppress(OSError):  # it has ended, or is a thread of the kernel's, which has no program

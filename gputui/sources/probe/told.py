@@ -1,4 +1,4 @@
-"""What a probe tells of its process without a look, for lists and for Prometheus."""
+"""What a probe reports about its process without a look, for lists and for Prometheus."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gputui.sources.probe.client import ProbeClient
 
 @dataclass(frozen=True, slots=True)
 class ProbeInfo:
-    """A process with a probe: its greeting and the devices on which it holds memory, or why it did not answer."""
+    """A process with a probe: greeting and counters of devices with reserved memory, or why it did not answer."""
 
     pid: int
     user: str

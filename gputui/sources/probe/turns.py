@@ -1,4 +1,4 @@
-"""Whose turn it is, where not all probes can be asked in time again and again."""
+"""Decides whose turn it is, where the time is too short to ask all probes each time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ A = TypeVar("A")
 
 
 class Turns:
-    """Those that have waited longest come first; one that was asked and did not answer waits a round more."""
+    """Processes that have waited longest come first; one that was asked and did not answer waits a round longer."""
 
     def __init__(self) -> None:
         self._numbers = count(1)
