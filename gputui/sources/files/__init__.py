@@ -1,1 +1,1 @@
-"""What gputui opens: recordings, black boxes, and snapshots of PyTorch's."""
+"""The files that gputui opens: recordings, black boxes, and PyTorch's snapshots."""

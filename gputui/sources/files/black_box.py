@@ -1,4 +1,4 @@
-"""Reads the black box of an out-of-memory error, as the probe has written it. Everything that is read is checked."""
+"""Reads the black box that a probe has written at an out-of-memory error, and checks all that it reads."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from gputui.sources.probe.messages import message_of, traces_in
 KIND = "black box"
 LONGEST_FIRST_LINE = 64
 MAX_CONTENT_BYTES = MAX_REPLY_BYTES + 16 * 1024**2
-"""The largest content once it is inflated: a look of the largest size, and the messages beside it."""
+"""The largest content once it is inflated: a look of the largest size, and the other messages."""
 MESSAGES_AT_MOST = 16
 _PIECE_BYTES = 1024**2
 _NOT_RECORDED = Absent("a black box does not have it")
@@ -47,7 +47,7 @@ class _DamagedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class BlackBox:
-    """The process at the moment of the error, which is its `failure`; `notices` are sentences about what is lost."""
+    """The process at the moment of the error (`failure`); `notices` are sentences about what is lost in the file."""
 
     moment: TargetMoment
     failure: Failure
@@ -56,7 +56,7 @@ class BlackBox:
 
 @dataclass
 class _Content:
-    """The messages of a file, one of each kind."""
+    """The messages of a file, the last one of each kind; `damage` is why reading ended early."""
 
     greeting: Greeting | None = None
     statistics: Statistics | None = None
@@ -68,7 +68,7 @@ class _Content:
 
 
 def is_black_box(first_bytes: bytes) -> bool:
-    """Whether a file that begins like this is a black box, of this version or another."""
+    """Whether a file that begins with these bytes is a black box, of any version."""
     return first_bytes.startswith(FIRST_WORDS)
 
 
@@ -184,7 +184,7 @@ def _inflated(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _take(content: _Content, message: dict[str, object]) -> None:
-    """Keep a message; kinds that this version does not know are skipped."""
+    """Keep a message in `content`; a message of an unknown kind is skipped."""
     kind = message["type"]
     if kind == "failure":
         failure = decode(Failure, message)

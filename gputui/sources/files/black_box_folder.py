@@ -14,13 +14,13 @@ from gputui.sources.files.black_box import BlackBox, NoBlackBoxError, read
 
 @dataclass(frozen=True, slots=True)
 class KeptFile:
-    """A file of the folder, written at `time` (epoch seconds); it is opened by `box`."""
+    """A file in the folder, written at `time` (epoch seconds)."""
 
     path: Path
     time: float
 
     def box(self) -> BlackBox | str:
-        """What is in it, or why it cannot be read."""
+        """The black box in the file, or why it cannot be read."""
         try:
             return read(self.path)
         except NoBlackBoxError as error:
@@ -28,7 +28,7 @@ class KeptFile:
 
 
 def folder_of(variables: Mapping[str, str]) -> Path:
-    """The folder of the programs that this user runs; raises GputuiError if there is no home."""
+    """The folder in which programs with these environment variables keep black boxes; raises GputuiError."""
     folder = variables.get(environment.BLACK_BOX) or black_boxes.default_folder(variables)
     if not folder:
         cause = "There is no folder for black boxes: HOME is not set."

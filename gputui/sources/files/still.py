@@ -1,4 +1,4 @@
-"""What stands on the screens where a file holds a single moment: a black box, or a snapshot of PyTorch's."""
+"""A feed for files with a single moment: a black box, or a snapshot of PyTorch's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class StillFeed:
 
     @property
     def pid(self) -> int:
-        """The PID of the process that the moment is of, 0 where the file does not say."""
+        """The PID of the process in the file, 0 where the file does not have it."""
         return self._moment.pid
 
     def start(self) -> None:
@@ -24,10 +24,10 @@ class StillFeed:
         self._listener(self._moment)
 
     def stop(self) -> None:
-        """Nothing to close."""
+        """Does nothing."""
 
     def look(self, how: str = "walk") -> None:
-        """Does nothing: the program cannot be looked at any more."""
+        """Does nothing: there is no program to look at."""
 
     def mark(self, label: str) -> None:
-        """Does nothing: there is one moment."""
+        """Does nothing: there is only one moment."""

@@ -1,6 +1,6 @@
 """Recordings: what was read of attached processes, kept in a file and replayed.
 
-Written: `recorder` takes messages from the feeds, `records` makes JSON of them, `patch` keeps only what differs from
-the message before, `chunks` compresses. Read: `index` finds the chunks, `reader` the records, `bookmarks` where a jump
-can begin; `story` makes moments of them and `player` plays these. `shipped` has the demonstration's recordings.
-"""
+To write, `recorder` takes messages from the feeds, `records` makes JSON of them, `patch` keeps of a look only what
+differs from the look before, `chunks` compresses. To read, `index` finds the chunks and `reader` their records; `story`
+makes moments of these, and `player` plays them; `bookmarks` are places at which a jump can begin. `shipped` has the
+demonstration's recordings."""

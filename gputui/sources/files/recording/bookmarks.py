@@ -1,4 +1,4 @@
-"""Where reading a recording can begin, so that a jump does not read all that lies before it."""
+"""Places at which reading a recording can begin, so that a jump does not read everything before it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Generic, TypeVar
 
 FIRST_SPACING_S = 60.0
 BOOKMARKS_AT_MOST = 32
-"""A week has one in six hours then. Each takes what the counters of its timelines take: about 2 MiB a process."""
+"""In a week's recording one bookmark in six hours. Each takes about 2 MiB a process, for the timelines' counters."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Bookmark(Generic[T]):
-    """The state `kept` after all chunks before number `chunk`, whose newest record is of `time` (epoch seconds)."""
+    """The state of each process (`kept`, by PID) after the chunks before number `chunk`, and their newest time."""
 
     time: float
     chunk: int
@@ -23,23 +23,23 @@ class Bookmark(Generic[T]):
 
 
 class Bookmarks(Generic[T]):
-    """The bookmarks of a recording: every minute at first, at longer intervals as they become many."""
+    """The bookmarks of a recording, a minute apart at first; as they become many, every second one is dropped."""
 
     def __init__(self) -> None:
         self._all: list[Bookmark[T]] = []
         self._spacing_s = FIRST_SPACING_S
 
     def is_due(self, time: float) -> bool:
-        """Whether one is wanted at a time."""
+        """Whether a bookmark is wanted at a time."""
         return not self._all or time >= self._all[-1].time + self._spacing_s
 
     def add(self, bookmark: Bookmark[T]) -> None:
-        """Add one that is later than all others."""
+        """Add a bookmark that is later than all others."""
         self._all.append(bookmark)
         if len(self._all) > BOOKMARKS_AT_MOST:
             del self._all[::2]
             self._spacing_s *= 2
 
     def before(self, time: float) -> Bookmark[T] | None:
-        """The last one not after a time."""
+        """The last bookmark not after a time."""
         return next((bookmark for bookmark in reversed(self._all) if bookmark.time <= time), None)

@@ -1,8 +1,8 @@
 """The file of a recording: a line with its version, then chunks, each compressed and checked on its own.
 
-Each chunk is compressed alone, not as a part of one stream: damage costs only that chunk, a crash only the one being
-written, and seeking reads only what it needs. What repeats from look to look is left out first (see `patch`), which
-saves more than a stream's window of 32 KiB could.
+Each chunk is compressed alone, not as a part of one stream: damage loses only that chunk, a crash only the one being
+written, and a jump reads only what it needs. What repeats from look to look is left out before (see `patch`), which
+saves more than the 32 KiB window of one stream could.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ FIRST_LINE = FIRST_WORDS + b"%d\n" % VERSION
 LONGEST_FIRST_LINE = 64
 
 MAX_CONTENT_BYTES = MAX_REPLY_BYTES + 64 * 1024
-"""The largest content of a chunk: the largest message of a probe, and what surrounds it."""
+"""The largest content of a chunk: the largest message of a probe, and the record around it."""
 MAX_PAYLOAD_BYTES = MAX_CONTENT_BYTES + MAX_CONTENT_BYTES // 1000 + 64
 """zlib makes data longer by a thousandth at most."""
 
 INFLATED_PER_BYTE = 100
-"""What all chunks may inflate to together, for each byte of the file: recordings of real programs reach 20."""
+"""To how many bytes all chunks together may inflate for each byte of the file: real recordings reach 20."""
 INFLATED_AT_LEAST = 2 * MAX_CONTENT_BYTES
-"""What the chunks of a file may inflate to however small it is."""
+"""To how many bytes the chunks of a small file may inflate."""
 
 MAGIC = b"gpRc"
 _HEADER = Struct(">4sBQIdI")
@@ -42,13 +42,13 @@ class ChunkKind(IntEnum):
     RECORDS = 1
     """Records in order, of any process."""
     LOOK = 2
-    """A look of one process, whole."""
+    """A whole look of one process."""
     CHANGED_LOOK = 3
-    """A look of one process, as the difference from the look before it."""
+    """A look of one process, as the difference from the look before."""
 
 
 class DamagedError(Exception):
-    """Bytes that are not a chunk, or a chunk that was changed."""
+    """The bytes are no chunk, or a damaged one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Header:
 
 
 def write_chunk(kind: ChunkKind, pid: int, time: float, content: object, number: int = 0) -> bytes:
-    """A chunk as it is in the file; raises ValueError if the content is larger than a reader accepts."""
+    """The bytes of a chunk for the file; raises ValueError for content with NaN, or larger than a reader accepts."""
     text = json.dumps(content, separators=(",", ":"), allow_nan=False).encode()
     if len(text) > MAX_CONTENT_BYTES:
         reason = f"{len(text)} bytes in one chunk"
@@ -88,7 +88,7 @@ def read_header(data: bytes) -> Header:
 
 
 def first_sum(data: bytes) -> int:
-    """The checksum of a header's own fields, which the payload's continues."""
+    """The checksum of a header's own fields, with which the checksum of the payload begins."""
     return zlib.crc32(data[: _HEADER.size])
 
 
@@ -107,7 +107,7 @@ def text_of(header_bytes: bytes, payload: bytes) -> bytes:
 
 
 def content_of(text: bytes) -> object:
-    """A chunk's content; raises DamagedError. The number of values is bounded."""
+    """A chunk's content from its text; raises DamagedError, also for more than `MAX_PARTS` values."""
     try:
         if len(text) > MAX_PARTS and sum(map(text.count, (b"[", b"{", b","))) > MAX_PARTS:
             raise DamagedError("more values than a chunk may hold")

@@ -1,4 +1,4 @@
-"""Where the chunks of a recording are, found in one pass that reads and checks every byte and keeps none."""
+"""Finds the chunks of a recording in one pass that reads and checks all bytes and keeps none of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CHUNKS_AT_MOST = 1_000_000
 """Six days of one process; later chunks are not shown."""
 
 TRIES_AT_MOST = 1000
-"""How many places that look like a chunk are tried after damage: a file can consist of nothing else."""
+"""How many places that look like a chunk are tried after damage: a hostile file can consist of nothing else."""
 
 _PIECE_BYTES = 1024 * 1024
 _NAME_ONE = "Name a recording made with `gputui attach PID --record FILE`."

@@ -1,6 +1,6 @@
-"""The difference between two JSON values that are mostly equal: lists refer to items of the old list by position.
+"""The difference between two JSON values that are mostly equal: new lists refer to items of old lists by position.
 
-A patch is a JSON value: [VALUE, new], [KEYS, {key: patch}, [keys that are gone]], or [ITEMS, [part, ...]] where a part
+A patch is a JSON value: [VALUE, new], [KEYS, {key: patch}, [keys that are gone]], or [ITEMS, [part, ...]], where a part
 is [first, end] of the old list or {"new": [items]}.
 """
 
@@ -12,7 +12,7 @@ from typing import Any, cast
 
 VALUE, KEYS, ITEMS = 0, 1, 2
 ITEMS_AT_MOST = 4_000_000
-"""The longest list that a patch can make: a few bytes could repeat the old list again and again."""
+"""The longest list that a patch may make: a few bytes could repeat the old list again and again."""
 
 
 class PatchError(Exception):
@@ -20,7 +20,7 @@ class PatchError(Exception):
 
 
 def difference(old: object, new: object) -> list[Any]:
-    """The patch that makes `new` of `old`."""
+    """The patch that makes `old` into `new`."""
     if isinstance(old, dict) and isinstance(new, dict):
         changed = {
             key: difference(old[key], value) if key in old else [VALUE, value]
@@ -34,7 +34,7 @@ def difference(old: object, new: object) -> list[Any]:
 
 
 def patched(old: object, patch: object) -> Any:  # noqa: ANN401 - any JSON value
-    """`old` after a patch; raises PatchError."""
+    """The value that a patch makes of `old`; raises PatchError."""
     try:
         kind, *rest = cast("list[Any]", patch)
         if kind == VALUE:
@@ -63,7 +63,7 @@ def _joined(old: list[Any], parts: list[Any]) -> list[Any]:
 
 
 def _parts(old: list[Any], new: list[Any]) -> list[Any]:
-    """Runs of the old list and new items, in the order of the new list."""
+    """The new list as parts: runs of items of the old list, and new items."""
     texts = [_text(item) for item in old]
     places: dict[str, int] = {}
     for place in range(len(texts) - 1, -1, -1):
@@ -88,7 +88,7 @@ def _parts(old: list[Any], new: list[Any]) -> list[Any]:
 
 
 def _is_same(old: object, new: object) -> bool:
-    """Equal with their types: to Python, True, 1 and 1.0 are equal."""
+    """Whether two values and their types are equal: to Python, True, 1 and 1.0 are equal."""
     return old is new or (old == new and _text(old) == _text(new))
 
 

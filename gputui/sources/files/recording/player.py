@@ -1,4 +1,4 @@
-"""Plays a recording: one thread that passes it to the screens in real time."""
+"""Plays a recording: a thread that passes its moments to the screens in real time."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gputui.sources.named_machine import NamedMachine
 Listener = Callable[[Timeline], None]
 
 LATE_S = 0.5
-"""The most that one step advances: if reading is slower than that, the replay slows down and skips nothing."""
+"""The most time that one step covers: if reading takes longer, the replay slows down and skips nothing."""
 
 SHORTEST_S = 0.05
 """The shortest time between two steps, at any speed."""
 
 
 class Player:
-    """Plays from the beginning once there is a listener; its methods return at once, in any thread."""
+    """Plays from the beginning once there is a listener; all methods may be called in any thread and return at once."""
 
     def __init__(
         self, recording: Recording, rename: Rename = lambda greeting: greeting, *, is_playing: bool = True
@@ -98,27 +98,27 @@ class Player:
         self.recording.close()
 
     def _next_command(self) -> Callable[[], None] | None:
-        """The next command, None once it is time to go on."""
+        """The next command, None once it is time to advance."""
         try:
             return self._commands.get(timeout=self._pause_s() if self._is_playing and not self._is_at_end else None)
         except Empty:
             return None
 
     def _pause_s(self) -> float:
-        """Until the next record is due or the clock on screen changes."""
+        """Seconds until the next record is due or the clock on screen changes."""
         due = self._story.next_time or self.recording.ends
         second_s = 1.0 - (self._position - self.recording.begins) % 1.0
         return max(SHORTEST_S, min(due - self._position, second_s) / self._speed)
 
     def _advance(self, position: float, *, is_rough: bool = False) -> dict[int, Timeline]:
-        """Go forward to a time; returns the timelines with something new."""
+        """Go forward to a time; returns the timelines, by PID, that have something new."""
         self._position = min(position, self.recording.ends)
         updates = self._story.advance(self._position, is_rough=is_rough)
         self._newest.update(updates)
         return updates
 
     def _publish(self, updates: dict[int, Timeline]) -> None:
-        """Pass on what is new, and every change of the clock on screen."""
+        """Pass timelines to their listeners if they are new, or if the clock on screen has changed."""
         before = self.playback
         length_s = self.recording.ends - self.recording.begins
         self.playback = Playback(self._position - self.recording.begins, length_s, self._speed, self._is_playing)
@@ -138,14 +138,14 @@ class Player:
         self._is_rough = True
 
     def _fill_in(self) -> None:
-        """Complete what a jump left rough in order to show something at once."""
+        """Read what a jump has left out to show something at once."""
         self._is_rough = False
         self._story = self._story_at(self._position)
         self._advance(self._position)
         self._publish_all()
 
     def _story_at(self, position: float) -> Story:
-        """A story that has yet to advance to a position."""
+        """A story that begins at the last bookmark before a position, to which it has yet to advance."""
         return Story(self.recording, self._rename, self._bookmarks, position)
 
     def _publish_all(self) -> None:
@@ -171,7 +171,7 @@ class Player:
         self._is_stopped = True
 
     def _mark_before(self) -> float:
-        """The last mark, except one passed within the last second: otherwise one could never go further back."""
+        """The last mark more than a second ago: the mark just passed would keep the user from going further back."""
         moments = [timeline.latest for timeline in self._newest.values()]
         marks = [mark.time for moment in moments if moment for mark in moment.marks]
         return max((mark for mark in marks if mark < self._position - 1.0), default=self.recording.begins)
@@ -182,7 +182,7 @@ class Player:
 
 
 class ReplayFeed:
-    """One process of a recording, with the interface of an attached one; requests do nothing."""
+    """One process of a recording, with the interface of `TargetFeed`; requests do nothing."""
 
     def __init__(self, player: Player, pid: int, listener: Listener, *, shown_as: int | None = None) -> None:
         """`pid` is the PID in the recording, `shown_as` the one on the screens."""
@@ -200,7 +200,7 @@ class ReplayFeed:
         self.player.stop()
 
     def look(self, how: str = "walk") -> None:
-        """Does nothing: the looks of a recording cannot become more."""
+        """Does nothing: a recording gets no more looks."""
 
     def mark(self, label: str) -> None:
         """Does nothing: a recording cannot be marked."""

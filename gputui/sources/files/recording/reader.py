@@ -1,4 +1,4 @@
-"""An open recording: its records in order, and its looks by number. Everything that is read is checked."""
+"""An open recording: its records in order, and its looks by number. It checks all that it reads."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from gputui.sources.files.recording.records import Record, RecordingInfo, record
 from gputui.sources.probe.messages import message_of
 
 CHANGES_AT_MOST = 64
-"""The most changes between a look and the whole one that it is read from."""
+"""The most differences between a look and the whole look before it."""
 
 LOOKS_AT_HAND = 128
 LOOKS_BEFORE = 4
-"""How many looks one is completed from after a jump: more would take a second for each jump in a large recording."""
+"""From how many earlier looks a look is completed after a jump: more would take a second in a large recording."""
 
 INFLATES_TOO_MUCH = (
     f"The file inflates to more than {INFLATED_PER_BYTE} times its size, which no recording by gputui does: the parts"
@@ -50,9 +50,9 @@ class Recording:
     def __init__(self, path: Path) -> None:
         self._file = open_file(path)
         self._inflated: set[int] = set()
-        """The places of the chunks that were inflated."""
+        """The offsets of the chunks that were inflated."""
         self._may_inflate_bytes = 0
-        """What the others may inflate to together."""
+        """To how many bytes the other chunks may still inflate, together."""
         try:
             self._may_inflate_bytes = max(INFLATED_AT_LEAST, INFLATED_PER_BYTE * path.stat().st_size)
             self.places, notices = places_of(self._file)
@@ -63,7 +63,7 @@ class Recording:
         looks = (ChunkKind.LOOK, ChunkKind.CHANGED_LOOK)
         self._look_places = {(p.header.pid, p.header.number): p for p in self.places if p.header.kind in looks}
         self._texts: dict[int, tuple[int, dict[str, Any]]] = {}
-        """For each process, the number of the look that was read last, and the look as JSON."""
+        """For each process, number and JSON of the look that was read last."""
         self._looks: OrderedDict[tuple[int, int], tuple[Look, Layouts, EarlierLooks] | None] = OrderedDict()
         self._read_ends(path)
 
@@ -91,7 +91,7 @@ class Recording:
                 return
 
     def records(self, since: float = 0.0) -> Iterator[Record]:
-        """All records in order; with `since` (epoch seconds) those of chunks that begin then or later."""
+        """All records in order; with `since` (epoch seconds) only those of chunks that begin then or later."""
         return (record for _, record in self.numbered_records(since=since))
 
     def numbered_records(self, first: int = 0, since: float = 0.0) -> Iterator[tuple[int, Record]]:
@@ -108,10 +108,10 @@ class Recording:
         return next((time for time in later if time > since), None)
 
     def look(self, pid: int, number: int, named: int = 0) -> SeenLook | None:
-        """The look of a process with this number, completed as a live one from those before it; None if lost.
+        """The look of a process with this number, completed from the looks before it as in a live viewer; None if lost.
 
-        `named` is the number of the newest look until then that had time for the tensors. After a jump, a few looks
-        before this one stand for all.
+        `named` is the number of the newest look, up to this one, that had time for the tensors. After a jump, only that
+        look and a few before this one are read.
         """
         key = (pid, number)
         if key not in self._looks:
@@ -141,7 +141,7 @@ class Recording:
         return look, layouts_of(look), earlier
 
     def _before(self, pid: int, number: int, named: int) -> list[int]:
-        """The looks to complete one from, oldest first: from the newest that is at hand, or only a few."""
+        """The numbers of the looks to complete a look from, oldest first: since the newest at hand, or only a few."""
         few = list(range(max(1, number - LOOKS_BEFORE), number))
         at_hand = [other for other in few if self._looks.get((pid, other)) is not None]
         if at_hand:
@@ -156,7 +156,7 @@ class Recording:
         return look if isinstance(look, Look) else None
 
     def look_text(self, pid: int, number: int) -> dict[str, Any]:
-        """A look as JSON: from a whole one, or the one that was just read, and the changes since."""
+        """A look as JSON, from the last whole look, or the look read last, and the differences since."""
         changes: list[object] = []
         at = number
         text: object = None

@@ -1,4 +1,4 @@
-"""Records to a file what the feeds receive. A thread of its own writes, so no feed and no screen waits for a disk."""
+"""Records to a file what the feeds receive. A thread of its own writes, so no feed and no screen waits for the disk."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WRITE_EVERY_S = 0.5
 """How often records are written: a crash loses less than a second."""
 
 WHOLE_EVERY = 16
-"""One look of this many is written whole, the others as differences from the one before."""
+"""One look of this many is written whole, the others as the difference from the look before."""
 
 WAITING_AT_MOST = 2000
 """How many records can wait for a slow disk before the recording stops."""
@@ -39,14 +39,14 @@ LAST_WRITE_WITHIN_S = 5.0
 
 
 _Noted = tuple[float, int, str, Any]
-"""Time, PID, kind and content, as `records` reads them."""
+"""Time, PID, kind and content of a record, as `records` reads them."""
 
 
 class FileRecorder(Recorder):
     """Writes a new recording; raises GputuiError if the file cannot be written or is not empty."""
 
     def __init__(self, path: str, hostname: str = "") -> None:
-        """`hostname` is written instead of this machine's."""
+        """`hostname` is written as the host's name, "" for this machine's own."""
         self._path = path
         self._fd = _open_new(path)
         self._chunks = Chunks()
@@ -78,7 +78,7 @@ class FileRecorder(Recorder):
         self._note(pid, "surroundings", plain(surroundings))
 
     def close(self) -> None:
-        """Write what is left and end, after `LAST_WRITE_WITHIN_S` at the latest."""
+        """Write what is left and end; waits `LAST_WRITE_WITHIN_S` at most."""
         self._is_closing.set()
         self._thread.join(LAST_WRITE_WITHIN_S)
 
@@ -122,12 +122,12 @@ class Chunks:
     def __init__(self) -> None:
         self._numbers: Counter[int] = Counter()
         self._last: dict[int, tuple[int, dict[str, Any]]] = {}
-        """For each process, the number of the look written last, and the look."""
+        """By PID: the number of the look that was written last, and the look."""
         self._named: Counter[int] = Counter()
-        """For each process, the number of the last look that had time for the tensors."""
+        """By PID: the number of the last look that had time for the tensors."""
 
     def of(self, noted: Iterable[_Noted]) -> Iterable[bytes]:
-        """In their order; a greeting has a chunk of its own, so that the headers name all processes."""
+        """The chunks, in the records' order; a greeting has its own chunk, so that the headers name all processes."""
         records: list[_Noted] = []
         for record in noted:
             when, pid, _, content = record
@@ -157,7 +157,7 @@ class Chunks:
         }
 
     def _look(self, pid: int, look: dict[str, Any]) -> bytes:
-        """One of `WHOLE_EVERY` looks is whole, and one whose predecessor is not in the file."""
+        """The chunk of a look: one of `WHOLE_EVERY` is whole, and one whose predecessor is not in the file."""
         number = self._numbers[pid]
         since, last = self._last.get(pid, (0, look))
         if since != number - 1 or number % WHOLE_EVERY == 1:

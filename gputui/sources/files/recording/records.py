@@ -1,4 +1,4 @@
-"""The records in a recording's chunks: JSON values, written and checked here."""
+"""The records in a recording's chunks: makes JSON values of the model's objects, and checks those that it reads."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class RecordingInfo:
 
 @dataclass(frozen=True, slots=True)
 class LookTaken:
-    """A look arrived; the look itself has a chunk of its own with this number.
+    """The record that a look arrived; the look itself has a chunk of its own with this number.
 
-    `named` is the number of the newest look until then that had time for the tensors, 0 if there was none.
+    `named` is the number of the newest look, up to this one, that had time for the tensors, 0 if there was none.
     """
 
     number: int
@@ -45,7 +45,7 @@ Content = Union[
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What arrived at `time` (epoch seconds) about the process `pid` (0: about none)."""
+    """What arrived at `time` (epoch seconds) about the process `pid` (0: about no process)."""
 
     time: float
     pid: int
@@ -53,7 +53,7 @@ class Record:
 
 
 def plain(value: object) -> Any:  # noqa: ANN401 - any JSON value
-    """A dataclass or named tuple of the model as JSON, which `decode` turns back into it."""
+    """An object of the model as a JSON value, from which `decode` makes the object again."""
     if isinstance(value, Absent):
         return {"absent": value.reason} | ({} if value.kind is AbsentKind.FAILED else {"kind": value.kind.value})
     if is_record(value):

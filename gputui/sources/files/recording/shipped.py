@@ -1,4 +1,4 @@
-"""The recordings that come with gputui, one of which the demonstration replays for its processes."""
+"""The recordings that come with gputui, which the demonstration replays for its processes."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ SHIPPED = FOLDER / "training.gputui"
 """Made by screenshots/make_recording.py, as are the others."""
 
 OPENS_AT_S = 20.0
-"""Before that, the training imports and builds its model: there is nothing to see yet."""
+"""Before that, the training imports modules and builds its model: there is nothing to see yet."""
 LEFT_S = 12.0
 """At least this much of the recording is left to play."""
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A recorded program: its name in tests/attach/programs/sick.py, or here, and what is wrong with it.
+    """A recorded program: its name in tests/attach/programs/sick.py, or only here, and what is wrong with it.
 
-    It is shown from `opens_at_s` seconds on, when the screens know what it does.
+    Its recording opens at `opens_at_s` seconds, when the screens know what the program does.
     """
 
     name: str
@@ -70,7 +70,7 @@ def file_of(example: Example) -> Path:
 
 
 def opening(number: int) -> tuple[str, float]:
-    """The command of an example, and the GiB that it holds where its recording is opened."""
+    """The command of an example, and the GiB of device memory that it holds where its recording is opened."""
     recording = Recording(file_of(EXAMPLES[number]))
     command = next(iter(recording.greetings.values())).command
     held = [size for time_s, size in _held(recording) if time_s <= EXAMPLES[number].opens_at_s]
@@ -79,7 +79,7 @@ def opening(number: int) -> tuple[str, float]:
 
 
 def demo_feed(snapshot: Callable[[], Snapshot], pid: int, listener: Listener) -> ReplayFeed:
-    """The recorded job as a process of the demonstration; raises GputuiError if that process has no probe."""
+    """The replay for a process of the demonstration; raises GputuiError if that process has no probe."""
     process = next((candidate for candidate in snapshot().processes.processes if candidate.pid == pid), None)
     if process is None or not process.has_probe:
         cause = f"Process {pid} of the demonstration has no probe."
@@ -94,7 +94,7 @@ def demo_feed(snapshot: Callable[[], Snapshot], pid: int, listener: Listener) ->
 
 
 def played_by(pid: int) -> Example:
-    """The recording that a process of the demonstration plays: the ranks of the training job are well."""
+    """The recording for a process of the demonstration: nothing is wrong with the ranks of the training job."""
     if pid in EXAMPLE_PIDS:
         return EXAMPLES[EXAMPLE_PIDS.index(pid)]
     if pid == SERVER_PID:
@@ -103,7 +103,7 @@ def played_by(pid: int) -> Example:
 
 
 def _opens_at_s(recording: Recording, used_bytes: int) -> float:
-    """Seconds into the recording at which its job holds as much as the process list shows for the process."""
+    """Seconds into the recording at which its program holds as much as the process list shows for the process."""
     position = next((time_s for time_s, held in _held(recording) if held >= used_bytes), OPENS_AT_S)
     return max(OPENS_AT_S, min(position, recording.ends - recording.begins - LEFT_S))
 

@@ -1,4 +1,4 @@
-"""From a recording to timelines: the moments that the screens saw, up to any time."""
+"""Makes timelines from a recording: the moments that the screens saw, up to any time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Rename = Callable[[Greeting], Greeting]
 
 @dataclass(frozen=True, slots=True)
 class _Sketch:
-    """A moment whose looks are not read yet; the time of `look` is 0 if there was none."""
+    """A moment whose looks are not read yet; `look` and `top` are `NO_LOOK` if there was none."""
 
     state: ProbeState
     look: LookTaken
@@ -37,9 +37,9 @@ class _Sketch:
 class _Process:
     """One process at some place of a recording.
 
-    `look` is the last one taken, `top` the one near the top of a step, `shown_look_time` the time of the look of the
-    newest moment, whether it was read or not. `new` of the `newest` sketches are in the timeline without their looks.
-    """
+    `look` is the last look taken, `top` the look near the top of a step, `shown_look_time` the time of the newest
+    moment's look, whether that was read or not. The last `new` of the `newest` sketches are in the timeline without
+    their looks."""
 
     state: ProbeState
     look: LookTaken = NO_LOOK
@@ -56,13 +56,13 @@ class _Process:
 
 
 StoryMarks = Bookmarks[_Process]
-"""Where the stories of one recording can begin."""
+"""The bookmarks at which the stories of one recording can begin."""
 
 
 class Story:
-    """The timelines up to `position` (epoch seconds); it goes forward only.
+    """Makes the timelines up to `position` (epoch seconds), which only moves forward.
 
-    It begins at the last of `bookmarks` before `start`, and leaves others.
+    The story begins at the last of `bookmarks` before `start`, and adds others on its way.
     """
 
     def __init__(
@@ -93,10 +93,10 @@ class Story:
         return self._next.time if self._next else None
 
     def advance(self, time: float, *, is_rough: bool = False) -> dict[int, Timeline]:
-        """Go forward to `time`; returns copies of the timelines that have something new.
+        """Go forward to `time`; returns copies of the timelines that have something new, by PID.
 
-        Only the moments that a timeline keeps whole get their looks, since reading those takes time; with `is_rough`,
-        only the newest moment does.
+        Only the moments that a timeline keeps whole get their looks, since reading looks takes time; with `is_rough`,
+        only the newest moment gets its look.
         """
         self.position = time
         notices = self._recording.notices
@@ -113,7 +113,7 @@ class Story:
         return {pid: self._processes[pid].timeline.copy() for pid in changed}
 
     def _go_on(self, record: Record, *, may_stop: bool) -> None:
-        """Go to the record after this one; between two chunks, leave a bookmark if one is due."""
+        """Go to the record after this one; between two chunks, add a bookmark if one is due and it `may_stop`."""
         before = self._chunk
         self._newest_time = max(self._newest_time, record.time)
         self._chunk, self._next = self._read()
@@ -122,7 +122,7 @@ class Story:
             self._bookmarks.add(Bookmark(self._newest_time, self._chunk, kept))
 
     def moments(self) -> Iterator[TargetMoment]:
-        """The rest of the recording, moment by moment, each with its look; instead of `advance`."""
+        """The moments of the rest of the recording, each with its look; use it instead of `advance`."""
         while self._next is not None:
             sketch = self._take(self._next)
             if sketch is not None:
@@ -150,7 +150,7 @@ class Story:
         return None
 
     def _add(self, pid: int, sketch: _Sketch, *, has_marked: bool) -> None:
-        """Add a moment without its look; with `has_marked`, the first after a mark has it."""
+        """Add a moment without its look; with `has_marked`, the first moment with a look after a mark gets the look."""
         process = self._processes[pid]
         is_marked = has_marked and any(
             process.shown_look_time < mark.time <= sketch.look.time for mark in sketch.state.marks[-MARKED_MOMENTS:]
@@ -169,7 +169,7 @@ class Story:
         process.new = 0
 
     def _repeat_last(self, time: float) -> set[int]:
-        """Show a new notice with the last moment of each process, as no other may follow; returns their PIDs."""
+        """Show a new notice in a copy of each process's last moment, as no other may follow; returns their PIDs."""
         repeated = set()
         for pid, process in self._processes.items():
             moment = process.timeline.latest

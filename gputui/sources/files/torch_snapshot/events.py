@@ -1,8 +1,8 @@
-"""Reads the events of a trace straight from a pickle into columns: a trace can have ten million of them.
+"""Reads the events of a trace straight from a pickle into columns: a trace can have ten million events.
 
 The events of a snapshot look alike: the same keys in the same order, references to strings and stacks that came
-before, and small numbers. So the first one of each shape is taken apart, and a regular expression made of its keys
-finds those that follow. What does not match (a new stack, an event across the end of a window) is left to the
+before, and small numbers. So the first event of each shape is taken apart, and a regular expression made from its keys
+finds the events that follow. What does not match (a new stack, an event across the end of a window) is left to the
 unpickler, which makes a dictionary of it.
 """
 
@@ -33,21 +33,21 @@ _PAIR = re.compile(rb"(%b)(%b)" % (_GET, _VALUE), re.DOTALL)
 _TOKENS = {"action": _GET, "addr": _NUMBER, "device_free": _NUMBER, "size": _NUMBER, "stream": _NUMBER}
 _TOKENS |= {"time_us": _NUMBER, "frames": rb"(?:%b|%b)" % (_GET, _LIST)}
 _TOKENS |= {"pool_id": rb"(?:%b|%b)" % (_GET, _PAIR_OF_NUMBERS)}
-"""The form that the value of each key must have; a value of any form is skipped where the key is not here."""
+"""The form that the value of each key must have; values of other keys may have any form, and are skipped."""
 _NEEDED = {"action", "size"}
 _MEMOIZED, _ABSENT = 0, 1
-"""Groups of every shape: whether the event itself goes into the memo, and an empty one."""
+"""Groups in the pattern of each shape: whether the event itself goes into the memo, and an always empty group."""
 _MEMOIZE, _LIST_BEGINS, _TEXT_BEGINS, _HEADER_BYTES = b"\x94", 0x5D, 0x8C, 2
 CACHED_AT_MOST = 1 << 18
 _MEMOIZED_KEYS = ("frames", "pool_id")
 SHAPES_AT_MOST = 64
 POOLS_AT_MOST = 1024
 EVENT_COST = 64
-"""Bytes of a row of the columns, and of what it puts into the memo."""
+"""Bytes that a row of the columns and its entries in the memo take."""
 
 
 class EventRun:
-    """Events that follow each other in the columns, from `start` to before `end`; stands for them in a list."""
+    """Stands in a list for events that are in the columns, from row `start` to before row `end`."""
 
     __slots__ = ("end", "start")
 
@@ -57,16 +57,16 @@ class EventRun:
 
 
 class _Gone:
-    """Stands in the memo for an event that became a row of the columns: no snapshot refers to one again."""
+    """Stands in the memo for an event that became a row of the columns: no snapshot refers to an event again."""
 
 
 GONE = _Gone()
 
 
 class _Shape(NamedTuple):
-    """`places` are the groups of the values by key; `memoized` those of values that may go into the memo, in order.
+    """A pattern for events with the same keys; `places` are the groups of the values, by key.
 
-    `references` are the keys as the pickle has them.
+    `memoized` are the groups of values that may go into the memo, in order; `references` are the keys in the pickle.
     """
 
     pattern: re.Pattern[bytes]
@@ -87,9 +87,9 @@ def _shape(references: tuple[bytes, ...], keys: list[Any]) -> _Shape:
 
 
 class EventReader:
-    """The columns, and the shapes of events that were met; `stacks` has each stack as its list of frames.
+    """Has the columns, and the shapes of the events so far; `stacks` has each stack as its list of frames.
 
-    `memo` and `stack` are the unpickler's. `memory_bytes` is what the columns take.
+    `memo` and `stack` are the unpickler's. `memory_bytes` is an estimate of what the columns take.
     """
 
     def __init__(self, memo: list[Any], stack: list[Any]) -> None:
@@ -129,7 +129,7 @@ class EventReader:
         return self._read_alike(new, window, start)
 
     def _shape_at(self, window: bytes, start: int) -> _Shape | None:
-        """The shape of the event at `start`; None if there is none, or one of a known shape that differs in a value."""
+        """The shape of the event at `start`; None if there is no event, or one of a known shape with unusual values."""
         match = _SHAPE.match(window, start)
         if match is None:
             return None
@@ -170,7 +170,7 @@ class EventReader:
         return end
 
     def _push(self, first: int) -> None:
-        """Let a run stand for the new events; events that follow each other need only one."""
+        """Push a run for the new events, or extend the last run if they follow it."""
         self.memory_bytes += EVENT_COST * (len(self.actions) - first)
         last = self._stack[-1] if self._stack else None
         if type(last) is EventRun and last.end == first:
@@ -194,7 +194,7 @@ class EventReader:
         return self._codes[token]
 
     def _cached(self, token: bytes) -> int:
-        """A number that is likely to come again."""
+        """A number that is likely to come again, from a cache."""
         number = self._numbers.get(token)
         if number is None:
             if len(self._numbers) >= CACHED_AT_MOST:
@@ -203,7 +203,7 @@ class EventReader:
         return number
 
     def _stack_number(self, token: bytes) -> int:
-        """The place in `stacks` of a list of frames that was seen before, or is given by its frames."""
+        """The place in `stacks` of a stack, given as a reference to a list of frames, or as a list of references."""
         number = self._stack_tokens.get(token)
         if number is None:
             number = self._stack_tokens[token] = self._new_stack(token)

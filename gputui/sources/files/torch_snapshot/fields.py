@@ -1,4 +1,4 @@
-"""Reads the fields of a snapshot's entries: the types are checked, and what an older PyTorch left out has a default."""
+"""Reads the fields of a snapshot's entries: checks their types, and has defaults for what an older PyTorch lacks."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ Entry = dict[str, Any]
 
 
 class FormatError(Exception):
-    """What an entry has that no snapshot of PyTorch's has, as a part of a sentence."""
+    """An entry has what no snapshot of PyTorch's has; the message is a part of a sentence."""
 
 
 class LeftOut:
-    """The rows of a file that were left out, as they have a value that cannot be."""
+    """Counts the rows of a file that are left out because of an impossible value; `first` says what the first has."""
 
     def __init__(self) -> None:
         self.rows = 0
         self.first = ""
 
     def add(self, error: FormatError) -> None:
-        """Count a row; what is wrong with the first one is said."""
+        """Count a row."""
         self.rows += 1
         self.first = self.first or str(error)
 
@@ -39,7 +39,7 @@ def integer(entry: Entry, key: str, default: int | None = None) -> int:
 
 
 def text(entry: Entry, key: str, default: str = "") -> str:
-    """A text without control characters."""
+    """A text, with control characters escaped."""
     value = entry.get(key, default)
     if type(value) is not str:
         fail(key, value)

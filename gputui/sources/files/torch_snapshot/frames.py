@@ -1,4 +1,4 @@
-"""The stacks in a snapshot: frames of Python and of C++, and the names that `gputui snapshot` writes as frames."""
+"""Reads the stacks in a snapshot: frames of Python and of C++, and names that `gputui snapshot` writes as frames."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LONGEST_STACK = 10_000
 
 
 class Frames:
-    """Makes call sites of frames, each place of the program once; the frames must outlive it."""
+    """Makes call sites from frames, one for each place in the program; knows frames by `id`, so they must outlive it."""
 
     def __init__(self) -> None:
         self._site_of_frame: dict[int, CallSite | None] = {}
@@ -35,7 +35,7 @@ class Frames:
         return tuple(site for frame in frames if (site := sites[id(frame)]) is not None)
 
     def _site(self, frame: Entry) -> CallSite | None:
-        """None for a frame that is not Python's, whose line may be any number, and for one that cannot be."""
+        """A call site; None for a frame that is not Python's, or has an impossible value (then it is counted)."""
         file = text(frame, "filename")
         if NOT_PYTHON.fullmatch(file):
             return None
@@ -48,12 +48,12 @@ class Frames:
 
 
 def site_of(stack: Sequence[CallSite]) -> CallSite | None:
-    """The line that asked for the memory: the innermost outside PyTorch, or the innermost of all."""
+    """The line that asked for the memory: the innermost one outside PyTorch, or the innermost of all."""
     return next((site for site in stack if not _OF_TORCH.fullmatch(site.file)), stack[0] if stack else None)
 
 
 def owner_in(stack: Sequence[CallSite]) -> tuple[Category, str] | None:
-    """Category and name of a tensor, where `gputui snapshot` has put them in place of the innermost frame."""
+    """Category and name of a tensor, which `gputui snapshot` writes as the innermost frame; None in other stacks."""
     first = stack[0] if stack else None
     if first is None or first.line != 0 or first.file not in _CATEGORIES:
         return None

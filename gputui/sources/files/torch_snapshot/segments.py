@@ -1,4 +1,4 @@
-"""From the segments of a snapshot to the allocator's map, its counters, and the tensors whose names are in the file."""
+"""Makes the allocator's map and counters from a snapshot's segments, and storages for names that are in the file."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ DIVISIONS_AT_MOST = 16
 
 
 class MapReader:
-    """Reads the segments; `storages` then has the blocks whose owner the file names."""
+    """Reads the segments; `storages` then has a storage for each block whose owner the file names."""
 
     def __init__(self, frames: Frames) -> None:
         self._frames = frames
         self.storages: list[Storage] = []
 
     def map_of(self, snapshot: Entry) -> AllocatorMap:
-        """The map; PyTorch's snapshots do not say who uses its private pools, so none counts as free to go."""
+        """The map, without private pools, since snapshots do not say who uses them: none counts as freeable."""
         found = [self._segment_or_none(entry) for entry in entries(snapshot, "segments")]
         segments = tuple(segment for segment in found if segment is not None)
         if found and not segments:
@@ -42,7 +42,7 @@ class MapReader:
         return AllocatorMap(segments, (), (), settings_of(snapshot, segments))
 
     def _segment_or_none(self, entry: Entry) -> Segment | None:
-        """None for one with a value that cannot be."""
+        """A segment; None for one with an impossible value, which is counted as left out."""
         known = len(self.storages)
         try:
             segment = self._segment(entry)
@@ -73,7 +73,7 @@ class MapReader:
         )
 
     def _block(self, entry: Entry, device: int, place: int) -> Block:
-        """`place` is where the block before it ends: older snapshots have no addresses of blocks."""
+        """A block; `place` is the end of the block before it: older snapshots have no addresses of blocks."""
         state = STATES.get(text(entry, "state"))
         if state is None:
             fail("state", entry.get("state"))
@@ -89,13 +89,13 @@ class MapReader:
 
 
 def _frames_of(entry: Entry) -> list[Entry]:
-    """PyTorch 2.0 keeps the stack of a block in its history, whose first entry is the newest."""
+    """The stack of a block; PyTorch 2.0 has it in the block's history, whose first entry is the newest."""
     history = entries(entry, "history")
     return entries(entry, "frames") or (entries(history[0], "frames") if history else [])
 
 
 def settings_of(snapshot: Entry, segments: tuple[Segment, ...]) -> AllocatorSettings:
-    """The allocator's settings; what an older PyTorch does not write is what the segments show, or the default."""
+    """The allocator's settings; what an older PyTorch does not write follows from the segments, or is the default."""
     settings = snapshot.get("allocator_settings") or {}
     if type(settings) is not dict:
         fail("allocator_settings", settings)

@@ -63,7 +63,7 @@ def open_snapshot(path: Path, progress: Progress = lambda _: None) -> TargetMome
 
 
 def moment_in(data: object, read: EventReader, file: OpenedFile, time: float) -> TargetMoment:
-    """The moment of an unpickled snapshot; `time` (epoch seconds) counts where the snapshot has none itself."""
+    """The moment of an unpickled snapshot; `time` (epoch seconds) counts if the snapshot's events have no times."""
     snapshot = _checked(data)
     frames = Frames()
     reader = MapReader(frames)
@@ -96,13 +96,13 @@ def moment_in(data: object, read: EventReader, file: OpenedFile, time: float) ->
 
 
 def _driver_facts(failure: Failure | None) -> DriverFacts:
-    """What the driver said of a device: a failed request noted what was free."""
+    """What the driver said of a device: only what was free, if a request failed."""
     free: Reading[int] = failure.device_free_bytes if failure else NOT_IN_FILE
     return DriverFacts(None, NOT_IN_FILE, NOT_IN_FILE, NOT_IN_FILE, free, NOT_IN_FILE)
 
 
 def _checked(data: object) -> Entry:
-    """The snapshot; `torch.cuda.memory_snapshot()` gives only its segments."""
+    """The snapshot as a dictionary; `torch.cuda.memory_snapshot()` returns only the list of segments."""
     snapshot = {"segments": data} if type(data) is list else data
     if type(snapshot) is not dict or type(snapshot.get("segments")) is not list:
         raise FormatError("there are no segments")
@@ -124,7 +124,7 @@ def _without_names(layout: AllocatorMap) -> str:
 def _with_traces(
     layout: AllocatorMap, traces: tuple[Trace, ...]
 ) -> tuple[tuple[Trace, ...], tuple[AllocatorStatistics, ...]]:
-    """The traces, with whether they are whole, and the counters with what the traces say about their history."""
+    """The traces with `is_whole`, and the counters with the peaks and errors that follow from the traces."""
     of_device = {trace.device: trace for trace in traces}
     statistics = []
     for device in sorted({segment.device for segment in layout.segments} | of_device.keys()):

@@ -1,4 +1,4 @@
-"""From the `device_traces` of a snapshot to the columns of a trace, and what follows from it."""
+"""Makes traces, as columns, from the `device_traces` of a snapshot; finds the out-of-memory error in a trace."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEVICES_AT_MOST = 1024
 
 
 class TraceReader:
-    """Puts together the trace of one device."""
+    """Collects the trace of one device."""
 
     def __init__(self, device: int, frames: Frames, read: EventReader) -> None:
         self._device = device
@@ -32,7 +32,7 @@ class TraceReader:
         self._number_of_read: dict[int, int] = {NO_STACK: NO_STACK}
 
     def add(self, entry: Entry) -> None:
-        """Add one event; one of a kind that gputui does not know is left out."""
+        """Add one event, unless gputui does not know its kind, or it has an impossible value."""
         code = CODES.get(text(entry, "action"))
         if code is None:
             return
@@ -53,7 +53,7 @@ class TraceReader:
         self._pools.append(NO_POOL if pool is None else self._pool_number(pool))
 
     def add_run(self, run: EventRun) -> None:
-        """Add events that are in columns already."""
+        """Add events that are already in the columns of the `EventReader`."""
         read, part = self._read, slice(run.start, run.end)
         self._actions += read.actions[part]
         self._addresses += read.addresses[part]
@@ -121,7 +121,7 @@ def _trace(device: int, events: object, read: EventReader, frames: Frames) -> Tr
 
 
 def failure_in(trace: Trace) -> Failure | None:
-    """The out-of-memory error at the end of a trace: one since which nothing was allocated."""
+    """The out-of-memory error at the end of a trace, after which nothing was allocated; None without one."""
     at = trace.actions.rfind(OUT_OF_MEMORY)
     if at < 0 or ALLOC in trace.actions[at:]:
         return None

@@ -1,8 +1,8 @@
 """Reads a pickle that holds dictionaries, lists, tuples, strings and numbers, and refuses anything else.
 
-Python's own unpickler makes any object a pickle asks for, and takes 5 GiB for 500 MB of a trace without stacks. This
-one knows no objects, reads a window at a time, and leaves the events of a trace to `EventReader`, which keeps columns.
-"""
+Python's own unpickler makes any object that a pickle asks for, and takes 5 GiB for 500 MB of a trace without stacks.
+This one makes no objects, reads a window at a time, and leaves the events of a trace to `EventReader`, which keeps
+columns."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def unpickle(file: BinaryIO, progress: Progress) -> tuple[object, EventReader]:
 
 
 class _Machine:
-    """The stack machine that a pickle is a program for; `at` is the place in the window of the next instruction."""
+    """Runs a pickle, which is a program for a stack machine; `at` is the place of the next instruction in `window`."""
 
     def __init__(self, file: BinaryIO, progress: Progress) -> None:
         self._file = file
@@ -288,4 +288,4 @@ REFUSED = {
     **dict.fromkeys(b"\x8f\x90\x91", "it holds a set"),
     **dict.fromkeys(b"FILSVgpld012", "it is of an old protocol of pickle"),
 }
-"""What the other instructions of pickle show, as the end of a sentence."""
+"""Why a pickle with one of these instructions is refused, as the end of a sentence."""
