@@ -2,4 +2,5 @@
 
 `machine`: devices, processes, the host; `attached`: a process with a probe; `fleet`: many machines; `checkpoint`: a
 model's files; `collectives`: NCCL's answers; `past`: hours of the record. `reading`: a value, or absent with a reason;
-`history`: readings over time; `decode` checks what others sent or wrote, and makes objects of it."""
+`history`: readings over time; `decode` checks what others sent or wrote, and makes objects of it.
+"""

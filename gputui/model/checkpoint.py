@@ -13,8 +13,7 @@ Elements = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class StoredTensors:
-    """What the headers of a model's weight files say. `vectors` (norms, biases) are not split among a server's devices.
-
+    """What the headers of a model's weight files say. `vectors` (norms, biases) are not split among a server's devices;
     `vocabulary` are embeddings and output layers, `matrices` all others with two dimensions or more."""
 
     matrices: Elements = field(default_factory=lambda: MappingProxyType({}))

@@ -10,10 +10,8 @@ INITIALISED, STILL_INITIALISING = 0, 7
 
 
 class ProcessPlace(NamedTuple):
-    """A process of a job as NCCL names it: the address of its node, and its PID on the node or in its container.
-
-    The PID is below 0 where NCCL does not know the process.
-    """
+    """A process of a job as NCCL names it: the address of its node, and its PID on the node or in its container,
+    which is below 0 where NCCL does not know the process."""
 
     host: str
     pid: int

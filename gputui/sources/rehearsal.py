@@ -38,7 +38,8 @@ class Surroundings(NamedTuple):
     """Where a step is rehearsed: in which Python, for which GPU, as which rank; `within_s` is how long it may take.
 
     `mesh` has the sizes of the device mesh by name. `received` is the `Rehearsal.sent` of the rank before: the stages
-    of a pipeline tell each other shapes."""
+    of a pipeline tell each other shapes.
+    """
 
     python: str | None = None
     device: KnownDevice | None = None

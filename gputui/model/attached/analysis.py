@@ -132,9 +132,8 @@ class Bridge:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """The largest tensor that could be allocated on the default stream: now, and after the cache was released.
-
-    PyTorch releases its cache by itself before an allocation fails."""
+    """The largest tensor that could be allocated on the default stream: now, and after the cache was released,
+    which PyTorch does by itself before an allocation fails."""
 
     device: int
     now_bytes: int

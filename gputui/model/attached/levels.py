@@ -89,9 +89,8 @@ class Levels(Generic[S]):
         return max(before, key=_time_of, default=None)
 
     def last(self, window_s: float, until: float) -> tuple[S, ...]:
-        """The samples of the last `window_s` seconds until `until`, from the finest level that reaches back so far.
-
-        Where there are none in that time, the last sample before it."""
+        """The samples of the last `window_s` seconds until `until`, from the finest level that reaches back so far;
+        where there are none in that time, the last sample before it."""
         since = until - window_s
         for level, samples in self._kept:
             if len(samples) < level.count or samples[0].time <= since:

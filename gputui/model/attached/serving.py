@@ -1,7 +1,8 @@
 """An inference server as it describes itself: its flags, its profiling run, its KV cache, its requests.
 
 Field names are the engine's. Each value is what the engine's objects hold, None where this version lacks it or has it
-elsewhere."""
+elsewhere.
+"""
 
 from __future__ import annotations
 

@@ -112,10 +112,7 @@ class Job(NamedTuple):
 
 
 class Sign(NamedTuple):
-    """What the question of a rule, `kind`, has found at one place.
-
-    `value` is what was found, `usual` what it is compared with.
-    """
+    """What the question of a rule (`kind`) has found at one place: `value`, which is compared with `usual`."""
 
     kind: str
     place: Place

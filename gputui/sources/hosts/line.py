@@ -43,9 +43,8 @@ class Line:
         self._speaker: Speaker | None = None
 
     def start(self, after_s: float, silent_after_s: float | None) -> None:
-        """Start the thread, which first waits `after_s`, and connects again if no look comes for `silent_after_s`.
-
-        With None, it takes one look and ends."""
+        """Start the thread after `after_s`; it connects again after `silent_after_s` without a look, or ends after one
+        look if that is None."""
         arguments = (after_s, silent_after_s)
         name = f"gputui-node-{self.told.place.node}"
         threading.Thread(target=self._run, args=arguments, name=name, daemon=True).start()

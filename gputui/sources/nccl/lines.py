@@ -18,7 +18,6 @@ RANKS_AT_MOST = 64
 
 def compare_lines(pid: int, problem: str, tell: Callable[[Inquiry], object], is_left: Event, proc: ProcFs) -> None:
     """Read twice in which lines the ranks of a process's job are; `problem` is why NCCL was not asked.
-
     `tell` gets the lines after each reading; nothing more is read once `is_left` is set."""
     ranks = ranks_beside(pid, proc)
     inquiry = Inquiry(pid, problem=problem)

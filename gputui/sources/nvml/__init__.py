@@ -2,7 +2,8 @@
 
 `library` finds the library, `binding` and `raw_calls` call it. `source` reads all devices through `session`, `gpu` and
 `device_reader`; `calls` says which calls are behind each reading. What is counted over time or takes long has files of
-its own: `pcie`, `nvlink`, `gpm`, `throttling`, `xids`, `slow`. `processes` reads memory and SM shares by process."""
+its own: `pcie`, `nvlink`, `gpm`, `throttling`, `xids`, `slow`. `processes` reads memory and SM shares by process.
+"""
 
 from gputui.sources.nvml.source import NvmlSource
 

@@ -68,10 +68,7 @@ def stub() -> str:
 
 
 def versions(proc: ProcFs) -> str:
-    """A sentence such as "Kernel driver 570.86.15, library 580.95.05.", or "" where either version is unknown.
-
-    The version of the library is in its file name.
-    """
+    """ "Kernel driver 570.86.15, library 580.95.05." (by the library's file name); "" if either version is unknown."""
     kernel = proc.driver_version()
     libraries = [match for path in _mapped_libraries(proc) if (match := _LIBRARY_VERSION.search(path))]
     return f"Kernel driver {kernel}, library {libraries[-1][1]}." if kernel and libraries else ""

@@ -4,4 +4,5 @@
 thread that talks to one probe for the screens, `one_moment` does so once for a command, and `garbage` asks what only
 reference cycles keep. `listing` finds probes (with `socket_folders`), `elsewhere` those in containers, `presence` which
 processes have one; `loading` puts one into a process. `turns` shares time among many probes. `exit_reason` says
-how a process ended, `main_thread_place` in which line its main thread is."""
+how a process ended, `main_thread_place` in which line its main thread is.
+"""

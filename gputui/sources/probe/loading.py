@@ -64,8 +64,8 @@ def put_probe_in(pid: int, tell: Callable[[str], object], limit_s: float | None 
 class _Attempt:
     """An attempt to load the probe: by the main thread, or past it if that thread waits for long.
 
-    To go past it, the program has to be stopped. Where that is refused, the main thread is awaited after all: Python's
-    own protocol (3.14) needs no stop."""
+    To go past it, the program is stopped. If that is refused, the main thread does it: Python 3.14 needs no stop then.
+    """
 
     def __init__(self, target: Target) -> None:
         self._target = target

@@ -79,7 +79,6 @@ class Wait(NamedTuple):
 
 def wait_of_main_thread(pid: int) -> Wait | None:
     """What the main thread waits for; None if it does not wait, or if other code than Python's waits for a lock.
-
     If two readings are equal, the thread has not run in between."""
     proc = ProcFs()
     try:
@@ -97,10 +96,8 @@ def wait_of_main_thread(pid: int) -> Wait | None:
 
 
 def _is_in_python(proc: ProcFs, pid: int) -> bool:
-    """Whether Python's own code made the system call in which the main thread waits.
-
-    On the stack, addresses left by an earlier call of a library can come before those of Python's function for locks.
-    """
+    """Whether Python's own code made the system call in which the main thread waits. On the stack, addresses left by an
+    earlier call of a library can come before those of Python's function for locks."""
     mapped = mappings(pid)
     stack = _stack(proc, pid, mapped)
     code = [mapping for mapping in mapped if "x" in mapping.permissions and mapping.path]

@@ -84,7 +84,8 @@ def per_gpu(
     """A quantity of each GPU, once; "" where the server has no metric of it. `keep` are more labels to keep.
 
     `of` is the only exporter to ask, None for all. Add the names of nodes with `placed` to as few series as possible,
-    since that takes the server longest."""
+    since that takes the server longest.
+    """
     labels = f"{HERE}, UUID, {keep}" if keep else f"{HERE}, UUID"
     parts: list[str] = []
     for metric in METRICS[quantity]:

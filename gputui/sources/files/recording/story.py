@@ -39,7 +39,8 @@ class _Process:
 
     `look` is the last look taken, `top` the look near the top of a step, `shown_look_time` the time of the newest
     moment's look, whether that was read or not. The last `new` of the `newest` sketches are in the timeline without
-    their looks."""
+    their looks.
+    """
 
     state: ProbeState
     look: LookTaken = NO_LOOK

@@ -17,7 +17,7 @@ LONGEST_STACK = 10_000
 
 
 class Frames:
-    """Makes call sites from frames, one for each place in the program; knows frames by `id`, so they must outlive it."""
+    """Makes call sites of frames, one for each place in the program; knows frames by `id`: they must outlive it."""
 
     def __init__(self) -> None:
         self._site_of_frame: dict[int, CallSite | None] = {}

@@ -2,7 +2,8 @@
 
 Python's own unpickler makes any object that a pickle asks for, and takes 5 GiB for 500 MB of a trace without stacks.
 This one makes no objects, reads a window at a time, and leaves the events of a trace to `EventReader`, which keeps
-columns."""
+columns.
+"""
 
 from __future__ import annotations
 
