@@ -112,7 +112,7 @@ class Job(NamedTuple):
 
 
 class Sign(NamedTuple):
-    """What the question of a rule (`kind`) has found at one place: `value`, which is compared with `usual`."""
+    """What the question of a rule (`kind`) has found at one place; `value` is the figure that it found."""
 
     kind: str
     place: Place
