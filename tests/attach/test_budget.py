@@ -11,8 +11,8 @@ from gputui.model.attached.target import Look, Statistics
 from gputui.model.machine.snapshot import Snapshot
 from gputui.model.reading import Problem, ProblemKind
 from gputui.probe.looks.stops import (
-    STOPS_OF_AUTOMATIC,
-    STOPS_ON_REQUEST,
+    STOPS_AT_MOST,
+    STOPS_TO_READ_ON,
     STOPS_WHILE_MEMORY_CHANGES,
     LookUnderWay,
 )
@@ -125,10 +125,10 @@ def test_a_viewer_can_ask_for_stops_of_up_to_100_ms(fields: dict[str, object], p
 @pytest.mark.parametrize(
     ("when", "stamps", "reads_on", "stops"),
     [
-        ("changed", "aa", False, STOPS_OF_AUTOMATIC),
+        ("changed", "aa", False, STOPS_AT_MOST),
         ("changed", "ab", False, STOPS_WHILE_MEMORY_CHANGES),
-        ("changed", "ab", True, STOPS_OF_AUTOMATIC),
-        ("now", "ab", False, 10),
+        ("changed", "ab", True, STOPS_AT_MOST),
+        ("now", "ab", False, STOPS_AT_MOST),
     ],
 )
 def test_a_look_makes_so_many_stops_where_one_is_too_short(when: str, stamps: str, stops: int, *, reads_on: bool):
@@ -144,14 +144,15 @@ def test_a_look_makes_so_many_stops_where_one_is_too_short(when: str, stamps: st
     assert not taking.goes_on_after(unfinished)
 
 
-def test_shorter_stops_of_a_look_on_request_are_more():
+def test_a_look_on_request_that_reads_on_makes_more_stops_where_they_are_short():
     at_most = {}
     for pause_ms in (5, 25, 50, 100):
         taking = LookUnderWay(read_request({"type": "look", "when": "now", "pause_ms": pause_ms})[1])
+        taking.reads_on = True
         while taking.goes_on_after({"inventory": {"is_complete": False}}):
             taking.add({"pause_ms": 1.0, "probe_cpu_ms": 1.0})
         at_most[pause_ms] = taking.stops
-    assert at_most == {5: STOPS_ON_REQUEST, 25: STOPS_ON_REQUEST, 50: STOPS_ON_REQUEST, 100: 10}
+    assert at_most == {5: STOPS_TO_READ_ON, 25: STOPS_TO_READ_ON, 50: STOPS_TO_READ_ON, 100: 10}
 
 
 def automatic(pause_ms: float = 25.0, **kinds: bool) -> LookUnderWay:
@@ -212,7 +213,7 @@ IN_PARTS = """
 """
 
 
-@pytest.mark.parametrize(("parts", "stops"), [(1, 1), (4, 4), (1000, 10)])
+@pytest.mark.parametrize(("parts", "stops"), [(1, 1), (4, 4), (1000, STOPS_AT_MOST)])
 def test_a_look_on_request_goes_on_until_all_is_read(torch_python: Python, parts: int, stops: int) -> None:
     child = torch_python.fork(TRAINING + IN_PARTS.replace("{parts}", str(parts)), **DRIVEN)
     device = child.expect("ready")
@@ -239,7 +240,7 @@ def test_an_automatic_look_has_two_parts_and_the_next_goes_on(torch_python: Pyth
 
 
 def test_an_incomplete_look_is_continued_although_nothing_has_changed(torch_python: Python) -> None:
-    in_parts = IN_PARTS.replace("{parts}", str(STOPS_OF_AUTOMATIC + 1)).replace("step()\n", "pass\n")
+    in_parts = IN_PARTS.replace("{parts}", str(STOPS_AT_MOST + 1)).replace("step()\n", "pass\n")
     child = torch_python.fork(TRAINING + in_parts, **DRIVEN)
     child.expect("ready")
     with child.attach() as client:

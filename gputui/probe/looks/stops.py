@@ -13,12 +13,12 @@ from gputui.probe.guards.probe_thread import let_others_run
 from gputui.probe.guards.thread_frames import current_frames
 from gputui.probe.pace.budget import NOTHING_LEFT_OUT, LookRequest
 
-STOPS_ON_REQUEST, STOPS_OF_AUTOMATIC, STOPS_WHILE_MEMORY_CHANGES = 20, 10, 2
-"""How many stops a look makes at most for the tensors; the map may get one more. The last number holds for an automatic
-look once memory was allocated or freed between two stops, as what the first has read may be gone, unless there are
+STOPS_AT_MOST, STOPS_WHILE_MEMORY_CHANGES = 10, 2
+"""How many stops a look makes at most for the tensors; the map may get one more. The smaller number holds for automatic
+looks once memory was allocated or freed between two stops, as what the first has read may be gone, unless there are
 remembered containers to read on: their tensors stay."""
-ON_REQUEST_MS = 1000.0
-"""How long all stops of a look on request may take together."""
+STOPS_TO_READ_ON, ON_REQUEST_MS = 20, 1000.0
+"""How many stops a look on request makes where there are such containers, and how long all may take together."""
 _HALF_A_MICROSECOND_S = 5e-7
 """Added when the switch interval is put back, as Python cuts it to whole microseconds: 0.003 would be 0.002999."""
 ALONE_S = 1.0
@@ -91,8 +91,10 @@ class LookUnderWay:
     @property
     def _stops_at_most(self) -> int:
         if self.request.is_urgent:
-            return min(STOPS_ON_REQUEST, int(ON_REQUEST_MS / self.request.pause_ms))
-        return STOPS_WHILE_MEMORY_CHANGES if len(set(self.stamps)) > 1 and not self.reads_on else STOPS_OF_AUTOMATIC
+            at_most = STOPS_TO_READ_ON if self.reads_on else STOPS_AT_MOST
+            return min(at_most, int(ON_REQUEST_MS / self.request.pause_ms))
+        has_changed = len(set(self.stamps)) > 1
+        return STOPS_WHILE_MEMORY_CHANGES if has_changed and not self.reads_on else STOPS_AT_MOST
 
     def goes_on_after(self, look: dict[str, Any]) -> bool:
         """Whether another stop follows the one that has taken `look`."""
