@@ -11,6 +11,7 @@ from typing import TextIO
 
 from gputui.errors import GputuiError
 from gputui.settings import Settings
+from gputui.terminals import CANNOT_SHOW
 
 BOLD, RED, YELLOW, NORMAL = "\x1b[1m", "\x1b[31m", "\x1b[33m", "\x1b[0m"
 """SGR sequences for text that is printed on a terminal."""
@@ -101,8 +102,10 @@ def output_width(without_terminal: int) -> int:
 
 
 def is_in_color(settings: Settings) -> bool:
-    """Whether printed text is coloured: only on a terminal, and only where the settings allow colours."""
-    return sys.stdout is not None and sys.stdout.isatty() and settings.color != "none"
+    """Whether printed text is coloured: only on a terminal that has colours, unless the settings say otherwise."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        return False
+    return os.environ.get("TERM", "") not in CANNOT_SHOW if settings.color == "auto" else settings.color != "none"
 
 
 def columns_of(text: str) -> int:

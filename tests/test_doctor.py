@@ -8,15 +8,18 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from gputui.doctor import Diagnosis, Grade, examine, report
+from gputui.doctor.checks import check_probe_folder
 from gputui.doctor.here import Here, Terminal, impersonal
 from gputui.model.machine.device import Device, DeviceLook, DeviceUse, Driver, Lost
 from gputui.model.machine.process import ProcessLook
 from gputui.model.reading import Absent
 from tests.conftest import FakeGpus
+from tests.hanging import wait_until
 
 UUID = "GPU-d82c07cd-629f-c209-e3e7-0a5d6baa9455"
 DEVICE = Device(0, UUID, "NVIDIA H100", "00000000:0F:00.0")
@@ -115,10 +118,35 @@ def test_unknown_process_memory_is_reported_once() -> None:
         pytest.param("owned by ana: no, banana", "owned by (user): no, banana", id="user"),
         pytest.param(f"{UUID} is lost", "GPU-(UUID) is lost", id="device"),
         pytest.param(f"on {os.uname().nodename}.", "on (host).", id="host"),
+        pytest.param(f"{os.uname().nodename}tui", f"{os.uname().nodename}tui", id="a word that begins like the host"),
     ],
 )
 def test_personal_data_is_removed_from_texts(text: str, shown: str) -> None:
     assert impersonal(text, {"HOME": "/home/ana", "USER": "ana"}) == shown
+
+
+COMING_AND_GOING = """import os, sys
+os.chdir(sys.argv[1])
+while True:
+    for number in range(100):
+        os.close(os.open(f"{number}", os.O_CREAT))
+    for name in os.listdir():
+        os.unlink(name)
+"""
+
+
+def test_probes_that_end_while_they_are_counted_are_left_out() -> None:
+    with TemporaryDirectory(dir="/tmp") as runtime:  # a long path is no place for sockets
+        folder = Path(runtime, "gputui")
+        folder.mkdir(mode=0o700)
+        here = replace(FINE, environment={"XDG_RUNTIME_DIR": runtime})
+        with subprocess.Popen([sys.executable, "-S", "-c", COMING_AND_GOING, folder]) as programs:
+            try:
+                wait_until(lambda: any(folder.iterdir()))
+                counted = {finding.text for _ in range(3000) for finding in check_probe_folder(here)}
+            finally:
+                programs.kill()
+    assert counted == {"$XDG_RUNTIME_DIR/gputui, 0 probes"}
 
 
 def test_the_report_has_a_line_per_finding_and_per_remedy() -> None:

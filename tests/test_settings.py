@@ -172,13 +172,13 @@ def test_a_key_for_an_unknown_action_is_reported_with_its_line() -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["q", "Q", "!", "+", "é", "f2", "ctrl+g", "shift+tab", "question_mark", "pageup", "space"]
+    "key", ["q", "Q", "!", "+", "é", "f2", "ctrl+g", "shift+tab", "question_mark", "pageup", "space", "comma"]
 )
 def test_keys_that_a_terminal_sends_are_accepted(key: str) -> None:
     assert key_name(key)
 
 
-@pytest.mark.parametrize("key", ["no such key", "ctlr+q", "pgup", "ctrl+", "f99"])
+@pytest.mark.parametrize("key", ["no such key", "ctlr+q", "pgup", "ctrl+", "f99", ",", "ctrl+,", " "])
 def test_an_unknown_key_is_reported_with_its_line(key: str) -> None:
     """With a misspelt key for quitting, nobody could quit the monitor."""
     settings = Settings(keys=(KeyChange("app.quit", (key,), "config.toml, line 3"),))

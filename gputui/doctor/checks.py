@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-import stat
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 from gputui.doctor.diagnosis import Diagnosis, Grade, fine
 from gputui.doctor.here import Here, impersonal, look_here
@@ -206,7 +206,7 @@ def check_probe_folder(here: Here) -> Iterator[Diagnosis]:
         remedy = "Remove it, or make it yours with mode 700; attaching does not work until then."
         yield Diagnosis("probe folder", Grade.BROKEN, f"{fault}.", remedy)
     else:
-        sockets = sum(stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode) for entry in os.scandir(folder))
+        sockets = sum(path.is_socket() for path in Path(folder).iterdir())
         yield fine("probe folder", f"{shown}, {sockets} probe{'' if sockets == 1 else 's'}")
 
 

@@ -53,9 +53,10 @@ _DEVICE_ID = re.compile(r"\b(GPU|MIG)-[0-9a-f]{8}-[0-9a-f-]+")
 
 def impersonal(text: str, environment: Mapping[str, str]) -> str:
     """`text` without the home folder, the user, the host and device UUIDs, which an error message may contain."""
-    home, user = environment.get("HOME", ""), environment.get("USER") or environment.get("LOGNAME", "")
+    host, home = os.uname().nodename, environment.get("HOME", "")
+    user = environment.get("USER") or environment.get("LOGNAME", "")
     text = _DEVICE_ID.sub(r"\1-(UUID)", text)
-    text = text.replace(os.uname().nodename, "(host)") if os.uname().nodename else text
+    text = re.sub(rf"\b{re.escape(host)}\b", "(host)", text) if host else text
     if len(home) > 1:
         text = re.sub(rf"{re.escape(home)}(?=/|\b)", "~", text)
     return text if user in ("", "root") else re.sub(rf"\b{re.escape(user)}\b", "(user)", text)

@@ -10,7 +10,7 @@ from gputui.model.history import History
 from gputui.model.machine.finding import MachineFinding
 from gputui.model.machine.snapshot import Attention, Snapshot
 from gputui.once.look import look
-from gputui.output import is_in_color, output_width, put
+from gputui.output import is_in_color, output_width, put, put_document
 from gputui.settings import Settings
 
 WIDTH_OF_A_PIPE = 100
@@ -25,13 +25,11 @@ def run_once(settings: Settings, *, demo: bool, as_json: bool) -> int:
     snapshot = _demo() if demo else read_machine(with_profile=as_json)
     snapshot = snapshot._replace(findings=findings_of(snapshot))
     if as_json:
-        import json
-
         from gputui.once.allocators import Probes
         from gputui.once.document import document
 
         allocators = {} if demo else Probes().allocators(snapshot.devices)
-        put(json.dumps(document(snapshot, allocators=allocators), allow_nan=False) + "\n")
+        put_document(document(snapshot, allocators=allocators))
     else:
         from gputui.once.table import plain
 

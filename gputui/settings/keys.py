@@ -27,7 +27,7 @@ def keymap(
         for key in change.keys:
             if not key_name(key):
                 cause = f"{change.origin}: there is no key {key!r}."
-                raise UsageError(cause, "Keys are named like q, ctrl+g, f2, question_mark, pageup.")
+                raise UsageError(cause, "Keys are named like q, ctrl+g, f2, question_mark, comma, space, pageup.")
     for scope in scopes:
         of_scope = {action: defaults[action] for action in sorted(scope) if action in defaults}
         _refuse_doubles(settings.keys, of_scope, key_name)

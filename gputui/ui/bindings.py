@@ -132,9 +132,12 @@ NAMES = frozenset(key.value for key in Keys)
 
 
 def key_name(name: str) -> str:
-    """The one name of a key that a terminal can send: "x", "question_mark" for "?", "ctrl+g"; "" for any other name."""
+    """The one name of a key that a terminal can send: "x", "question_mark" for "?", "ctrl+g"; "" for any other name.
+
+    "," and " " are no names, as Textual has commas and spaces between keys: theirs are "comma" and "space".
+    """
     *modifiers, key = name.split("+") if len(name) > 1 else [name]
     is_known = len(key) == 1 or key in NAMES or key_to_character(key) is not None
-    if not is_known or not MODIFIERS.issuperset(modifiers):
+    if key in (",", " ") or not is_known or not MODIFIERS.issuperset(modifiers):
         return ""
     return next(iter(Binding.make_bindings([Binding(name, "", "")]))).key

@@ -197,6 +197,7 @@ NOT_RUN = {
     "no program": (["./not a program"], 126, "gputui run python './not a program'."),
     "nothing": ([], 2, "gputui run needs a program"),
     "a missing folder": (["--black-box"], 2, "--black-box needs a folder"),
+    "a missing folder after =": (["--black-box=", "train.py"], 2, "--black-box needs a folder"),
     "a history that nothing keeps": (
         ["--memory-history", "--no-black-box", "train.py"],
         2,

@@ -50,6 +50,21 @@ def test_each_stage_of_a_pipeline_is_told_what_the_one_before_gives(forked, torc
     assert states == pytest.approx([8 * (8 + 0.5) * (WIDTH >> n) ** 2 for n in range(3)], rel=0.1)
 
 
+def test_a_stage_is_not_rehearsed_without_what_the_one_before_gives(forked, torch_path, capsys):
+    words = ["check", "--python", torch_path, "--mesh", "pp=2", "--budget", "1GiB"]
+    program = ["--run", str(PROGRAMS / "mesh.py")]
+    skipped = "It was not rehearsed: its input comes from the stage before, which failed."
+    assert main([*words, *program, "stop"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "stage 1 of 2: " in captured.err
+    assert f"stage 2 of 2: {skipped}" in captured.err
+    assert main([*words, "--try", "stop", *program]) == 2
+    captured = capsys.readouterr()
+    assert "stage 2 of 2 needs " in captured.out
+    assert f"stage 2 of 2, stop: {skipped}" in captured.err
+
+
 @pytest.mark.quick
 def test_the_first_rank_of_each_stage_is_rehearsed():
     stages = of_all_stages(over_mesh(Target("train"), "dp=2,pp=4,tp=8"))

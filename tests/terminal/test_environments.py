@@ -99,6 +99,19 @@ def test_gputui_color_overrides_no_color(terminal: Open) -> None:
     session.wait(lambda: len({cell.fg for line in cells(session) for cell in line}) > 2, "colours")
 
 
+@pytest.mark.parametrize(
+    ("variables", "is_colored"),
+    [({}, True), ({"TERM": "dumb"}, False), ({"TERM": "dumb", "GPUTUI_COLOR": "16"}, True)],
+    ids=["a terminal with colours", "one without", "one without, with colours by a setting"],
+)
+def test_printed_text_has_colours_where_the_terminal_has(
+    terminal: Open, variables: dict[str, str], *, is_colored: bool
+) -> None:
+    session = terminal(f"exec {GPUTUI} --demo --once", **variables)
+    assert session.end() == 0
+    assert (b"\x1b[" in session.output) == is_colored
+
+
 def is_marked(line: list[Char]) -> bool:
     """Whether the whole line is in reverse video."""
     return len(line) >= 80 and all(cell.reverse for cell in line)

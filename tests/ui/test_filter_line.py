@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from textual.widgets import Input
 
+from gputui.ui.drawing.monitor.process_fields import PROCESS_FIELDS
+from gputui.ui.screens.help import FILTER
 from tests.ui import scenes
 from tests.ui.monitor import Monitor, open_monitor
 
@@ -25,6 +27,11 @@ FILTERS = {
     "two expressions": ("user==llm or rank==0", [2010, 3000]),
     "nothing": ("nobody", []),
 }
+
+
+def test_the_help_names_every_field_in_which_words_are_searched():
+    sentence = FILTER.partition(".")[0].lower()
+    assert [name for name in PROCESS_FIELDS.searched if name not in sentence] == []
 
 
 async def test_typing_narrows_the_list():

@@ -53,13 +53,10 @@ EPILOG = """exit status: 0 all fit, and none needs more than its baseline says; 
 
 def run(arguments: list[str], _settings: Settings | None = None) -> int:
     """Rehearse each target, print what it needs, and say by the exit status whether that is too much."""
-    if check_serving.is_of_server(arguments):
+    ours, program = _divided(arguments)
+    if check_serving.is_of_server(ours):
         return check_serving.run(arguments)
-    program: list[str] | None = None
-    if "--run" in arguments:
-        place = arguments.index("--run")
-        arguments, program = arguments[:place], arguments[place + 1 :]
-    parsed = _parser().parse(arguments)
+    parsed = _parser().parse(ours)
     parsed.plan |= bool(parsed.tries)
     if parsed.update and not parsed.baseline:
         cause = "--update writes the baseline, and none is named."
@@ -79,6 +76,15 @@ def run(arguments: list[str], _settings: Settings | None = None) -> int:
         narrate(f"{parsed.baseline} is written. Commit it.")
     _print(checks, problems, parsed, before)
     return UNKNOWN if problems else FAILS if any(check.fails for check in checks) else 0
+
+
+def _divided(arguments: list[str]) -> tuple[list[str], list[str] | None]:
+    """The words before --run, and the program behind it with its arguments: None without a --run."""
+    for place, word in enumerate(arguments):
+        name, _, program = word.partition("=")
+        if name == "--run":
+            return arguments[:place], [*([program] if program else []), *arguments[place + 1 :]]
+    return arguments, None
 
 
 def _parser() -> Parser:
@@ -178,12 +184,13 @@ def _check_all(
     for target in targets:
         sent = sent if target.stage else {}
         try:
-            rehearsal = _rehearsed(target, target.name, parsed.python, within_s, sent.get("", ()))
+            rehearsal = _rehearsed(target, target.name, parsed.python, within_s, sent.get(""))
             others = _others(target, parsed.python, within_s, problems, sent) if parsed.plan else []
             check = checked(target, rehearsal, baselines, with_plan=parsed.plan, tried=others)
             sent = {"": rehearsal.sent, **{other.name: made.sent for other, made in others}}
         except GputuiError as error:
             problems.append(f"{target.name}: {error}")
+            sent = {}
             continue
         checks.append(check)
         if check.is_risen and check.is_of_another_torch:
@@ -191,10 +198,16 @@ def _check_all(
     return checks, problems
 
 
-def _rehearsed(target: Target, name: str, python: str | None, within_s: float, received: tuple[str, ...]) -> Rehearsal:
+def _rehearsed(
+    target: Target, name: str, python: str | None, within_s: float, received: tuple[str, ...] | None
+) -> Rehearsal:
+    """Two steps of a target; `received` is what the stage before sends, None where it failed or there is none."""
+    if target.stage and received is None:
+        cause = "It was not rehearsed: its input comes from the stage before, which failed."
+        raise GputuiError(cause)
     narrate(f"Two steps of {name} run on tensors without data.")
     chosen = python or target.python or None
-    where = Surroundings(chosen, target.device, target.world_size, target.rank, within_s, target.mesh, received)
+    where = Surroundings(chosen, target.device, target.world_size, target.rank, within_s, target.mesh, received or ())
     if target.program:
         return rehearse_program(target.program, where)
     return rehearse(target.function, target.arguments, where)
@@ -208,12 +221,17 @@ def _others(
     sent: Mapping[str, tuple[str, ...]],
 ) -> list[tuple[Target, Rehearsal]]:
     """Rehearse the plan's variants; `sent` has what the stage before sends, by variant. Failures go to `problems`."""
-    found = (_other(target, words, python, within_s, problems, sent.get(words, ())) for words in target.tries)
+    found = (_other(target, words, python, within_s, problems, sent.get(words)) for words in target.tries)
     return [one for one in found if one is not None]
 
 
 def _other(
-    target: Target, words: str, python: str | None, within_s: float, problems: list[str], received: tuple[str, ...]
+    target: Target,
+    words: str,
+    python: str | None,
+    within_s: float,
+    problems: list[str],
+    received: tuple[str, ...] | None,
 ) -> tuple[Target, Rehearsal] | None:
     try:
         other = tried(target, words)

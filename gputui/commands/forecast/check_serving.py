@@ -36,7 +36,7 @@ EPILOG = """exit status: 0 it starts; 1 it does not; 2 the estimates do not tell
 
 
 def is_of_server(arguments: list[str]) -> bool:
-    """Whether this is the command line of a server, perhaps after options of gputui's."""
+    """Whether the words before --run are of a server, perhaps after options of gputui's."""
     return PROGRAM in arguments
 
 

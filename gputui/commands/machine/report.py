@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from pathlib import Path
@@ -13,7 +12,7 @@ from gputui.archive.store import reading
 from gputui.commands.parser import Parser, duration_of
 from gputui.model.machine.programs import program_of
 from gputui.once.table import Column, table
-from gputui.output import output_width, put
+from gputui.output import output_width, put, put_document
 from gputui.settings import Settings
 from gputui.units import format_bytes, format_duration
 
@@ -38,7 +37,10 @@ def run(arguments: list[str], _settings: Settings | None = None) -> int:
     end = now - duration_of("--until", parsed.until) if parsed.until else now
     with reading(Path(parsed.file or file_to_read(os.environ))) as database:
         found = report(database, begin, end, parsed.user)
-    put(json.dumps(document(found)) + "\n" if parsed.json else text(found, output_width(_PIPE_COLUMNS)))
+    if parsed.json:
+        put_document(document(found))
+    else:
+        put(text(found, output_width(_PIPE_COLUMNS)))
     return 0
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from threading import Event
 
 from gputui.commands.machine.looks import looks
 from gputui.once.allocators import Probes
 from gputui.once.document import document
-from gputui.output import put
+from gputui.output import put_document
 from gputui.sources.demo_machine import DemoMachine
 from gputui.sources.machine import LiveMachine
 
@@ -20,7 +19,7 @@ def print_documents(interval_s: float, *, is_demo: bool) -> int:
     try:
         for snapshot in looks(machine, interval_s, Event().wait, needs_driver=False):
             allocators = {} if is_demo else probes.allocators(snapshot.devices)
-            put(json.dumps(document(snapshot, allocators=allocators), allow_nan=False) + "\n")
+            put_document(document(snapshot, allocators=allocators))
     finally:
         machine.close()
     return 0

@@ -73,15 +73,15 @@ def _with_options(variables: dict[str, str], arguments: list[str]) -> list[str]:
         variables.setdefault(environment.BLACK_BOX, default)
     has_history = False
     while arguments:
-        word, _, folder = arguments[0].partition("=")
+        word, sign, folder = arguments[0].partition("=")
         used = 1
         if arguments[0] == "--memory-history":
             variables[environment.MEMORY_HISTORY], has_history = "1", True
         elif arguments[0] == "--no-black-box":
             variables.pop(environment.BLACK_BOX, None)
         elif word == "--black-box":
-            used = 1 if folder else 2
-            folder = folder or "".join(arguments[1:2])
+            used = 1 if sign else 2
+            folder = folder if sign else "".join(arguments[1:2])
             if not folder:
                 cause = "--black-box needs a folder."
                 raise UsageError(cause, "For example: gputui run --black-box out train.py.")

@@ -100,12 +100,14 @@ def fill_lines(groups: Iterable[Sequence[Piece]], width: int) -> list[Line]:
 
 
 def fit_line(pieces: Sequence[Piece], width: int) -> Line:
-    """The pieces, cut to `width` characters."""
+    """The pieces, cut to `width` cells."""
     kept: list[Piece] = []
     left = width
     for text, role in pieces:
-        kept.append((text[:left], role))
-        left -= len(text)
+        shown = printable(text)
+        cells = cell_len(shown)
+        kept.append((shown if cells <= left else set_cell_size(shown, left), role))
+        left -= cells
         if left <= 0:
             break
     return join(kept)

@@ -26,7 +26,7 @@ FILTER, FLEET_FILTER = (
         f"joined by and, or, not: {example}. Fields: {', '.join(fields)}."
     )
     for searched, example, fields in (
-        ("command, user and PID", "user==ana and mem>10GiB", PROCESS_FIELDS.by_name),
+        ("command, user, PID, job, pod, container and unit", "user==ana and mem>10GiB", PROCESS_FIELDS.by_name),
         ("names of nodes, clusters, GPUs, users, jobs and programs", "util<10 and mem>100GiB", FLEET_FIELDS.by_name),
     )
 )

@@ -28,8 +28,8 @@ class Painted(Widget):
     piece may end with " filled": then its colour is the background.
     """
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(id=id, classes=classes)
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
         self._lines: tuple[Line, ...] = ()
         self._styles_by_role: dict[str, Style] = {}
 

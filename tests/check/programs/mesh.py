@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any
 
 import torch
@@ -44,7 +45,9 @@ def setup(mesh: DeviceMesh, tp: int, batch: int = 8, *, checkpointing: bool = Fa
 
 
 def main() -> None:
-    """Steps of a stage, each of which takes half of what it is given for the next one."""
+    """Steps of a stage, each of which takes half of what it is given for the next one; none with an argument."""
+    if sys.argv[1:]:
+        sys.exit(3)
     mesh = init_device_mesh("cuda", (int(os.environ["WORLD_SIZE"]),))
     rank, device = mesh.get_rank(), torch.device("cuda", int(os.environ["LOCAL_RANK"]))
     module = nn.Sequential(Layer(width=WIDTH >> rank), nn.Linear(WIDTH >> rank, WIDTH >> rank + 1)).to(device)

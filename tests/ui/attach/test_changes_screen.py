@@ -57,6 +57,14 @@ async def test_without_a_mark_it_shows_how_to_set_one():
         assert at.feed.marks == ["mark 1"]
 
 
+async def test_a_mark_under_a_cursor_in_the_past_is_said_to_be_of_now():
+    async with sitting(ONE, TWO) as at:
+        await at.press("m")
+        assert at.notices[-1] == "mark 3 is set; the Changes screen compares with it."
+        await at.press("left", "m")
+        assert at.notices[-1] == "mark 3 is set now, not at the cursor; the Changes screen compares with it."
+
+
 async def test_it_starts_with_the_last_mark_and_now():
     async with sitting(ONE, TWO, THREE) as at:
         await at.press("5")

@@ -9,6 +9,7 @@ import pytest
 from gputui.explain.moment.actions import predict_release
 from gputui.explain.ranks.memory import Oddity, Rank, sentence
 from gputui.model.attached.moment import TargetMoment
+from gputui.model.attached.timeline import Playback
 from gputui.ui.drawing.attach.head import draw_target
 from gputui.ui.drawing.attach.ranks import RANK_COLUMNS, RankRow
 from gputui.ui.drawing.line import text_of
@@ -59,3 +60,15 @@ def test_a_command_is_cut_only_where_the_line_is_full() -> None:
     assert command in wide
     assert "x…" in narrow
     assert len(narrow) == 69  # the state ends in a space
+
+
+@pytest.mark.parametrize(
+    ("width", "state"),
+    [(50, ""), (80, "the top of a step   "), (100, "the top of a step, looked 3s ago   ")],
+    ids=lambda value: str(value).strip(),
+)
+def test_a_replay_shows_one_form_of_the_state_that_leaves_room_for_the_position(width: int, state: str) -> None:
+    shown = replace(looked(100.0), is_top=True)
+    playback = Playback(position_s=20.0, length_s=75.0, is_playing=False)
+    line = text_of((draw_target(shown, shown.devices[0], width, is_past=False, playback=playback),))
+    assert line.split("  device 0 ")[1].strip() == f"{state}PAUSED 1x 00:20 / 01:15"

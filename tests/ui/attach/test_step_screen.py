@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gputui.model.attached.moment import TargetMoment
-from gputui.model.attached.target import ActionName
+from gputui.model.attached.target import ActionName, Disconnect, DisconnectKind
 from tests.explain.maps import segment
 from tests.explain.moments import GREETING, moment
 from tests.ui.attach.scene import recorded
@@ -34,6 +34,24 @@ async def test_without_a_step_the_screen_says_how_to_record_one_and_what_that_co
         assert at.feed.actions == []
         await at.press("r", "tab", "enter")
         assert at.feed.actions == [ActionName.RECORD_STEP]
+
+
+@pytest.mark.parametrize("screen", ["7", "8"])
+async def test_a_process_that_has_ended_without_a_step_is_not_called_a_file(screen: str) -> None:
+    async with sitting(moment_with(ended=Disconnect(DisconnectKind.EXITED))) as at:
+        await at.press(screen)
+        assert "The process ended before a step was recorded." in at.text
+        assert "file" not in at.text
+
+
+@pytest.mark.parametrize("screen", ["7", "8"])
+async def test_readonly_names_no_key_that_records_a_step(screen: str) -> None:
+    async with sitting(moment_with(), is_readonly=True) as at:
+        await at.press(screen)
+        words = " ".join(at.text.split())
+        assert "No step has been recorded in this process." in words
+        assert "Start gputui without --readonly to record one." in words
+        assert "Press r" not in words
 
 
 async def test_the_answer_is_in_the_first_lines() -> None:

@@ -14,6 +14,7 @@ from gputui.explain.tensors.view import TensorView
 from gputui.model.attached.moment import DeviceLayout, DeviceMoment, HostMoment, TargetMoment
 from gputui.model.attached.target import Cost, Greeting
 from gputui.model.attached.tensors import Category
+from gputui.model.reading import Problem, ProblemKind
 from gputui.ui.attach import tree_thread
 from gputui.ui.screens.attach.base import AttachScreen
 from gputui.ui.widgets.attach.tensor_list import TensorList
@@ -200,9 +201,19 @@ async def test_a_new_look_keeps_the_cursor_on_its_row():
         assert shown.title == "m"
 
 
-async def test_a_moment_without_a_look_shows_a_message():
-    async with open_tensors(moment(layout=None)) as shown:
-        assert "only the counters were kept" in shown.text
+async def test_a_look_without_a_map_says_why():
+    seen = replace(moment(layout=None), problems=(Problem("The map took too long.", ProblemKind.LOOK_ON_REQUEST),))
+    async with open_tensors(seen) as shown:
+        assert "The map took too long. Press u to look now." in shown.text
+        assert "only the counters were kept" not in shown.text
+
+
+async def test_before_the_first_look_the_screen_waits_and_an_earlier_moment_has_only_counters():
+    async with open_tensors(replace(moment(layout=None), look_time=0.0)) as shown:
+        assert "Waiting for the first look at the allocator's blocks ..." in shown.text
+        await shown.deal(moment(at=101.0))
+        await shown.press("1", "left", "4")
+        assert "Of this moment only the counters were kept" in shown.text
 
 
 MANY = sized(2_000, 10_000)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from gputui.ui.drawing.ascii import as_ascii
-from gputui.ui.drawing.line import fit, fit_clauses, join, printable, spread, text_of, width_of, wrap
+from gputui.ui.drawing.line import fit, fit_clauses, fit_line, join, printable, spread, text_of, width_of, wrap
 
 
 @pytest.mark.parametrize(
@@ -88,6 +88,20 @@ def test_wrap(text, width, lines):
 )
 def test_spread(width, text):
     assert text_of((spread([("left", "plain")], [("right", "dim")], width),)) == text
+
+
+@pytest.mark.parametrize(
+    ("pieces", "width", "shown"),
+    [
+        ([("abc", "plain"), ("def", "dim"), ("ghi", "dim")], 5, (("abc", "plain"), ("de", "dim"))),
+        ([("宽宽", "plain"), ("ab", "dim")], 5, (("宽宽", "plain"), ("a", "dim"))),
+        ([("宽宽宽", "plain"), ("ab", "dim")], 5, (("宽宽 ", "plain"),)),
+        ([("\x1b[2J", "plain")], 3, (("?[2", "plain"),)),
+    ],
+    ids=["cut in a piece", "wide characters", "cut in a wide character", "control characters"],
+)
+def test_a_line_is_cut_by_cells(pieces, width, shown):
+    assert fit_line(pieces, width) == shown
 
 
 def test_join_merges_neighbours_of_the_same_role_and_drops_empty_pieces():

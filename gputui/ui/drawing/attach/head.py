@@ -44,14 +44,13 @@ def draw_target(
         if len(moment.used_devices) > 1:
             left.append((f" of {len(moment.used_devices)}", "dim"))
     recording: list[Piece] = [("  ● REC", "poor")] if is_recording else []
-    if playback is not None:
-        states = [state for state in _states(moment, device, is_past=is_past) if state[1] != "dim"]
-        right = [*states, *draw_playback(playback)]
-    else:
-        states = _states(moment, device, is_past=is_past)
-        taken = width_of([*name, *left, *recording]) + least
-        shown = next((state for state in states if taken + width_of([state]) < width), states[-1])
-        right = [*recording, shown]
+    states = _states(moment, device, is_past=is_past)
+    playing = draw_playback(playback) if playback is not None else []
+    if playing:
+        states = [*(state for state in states if state[1] != "dim"), ("", "plain")]
+    taken = width_of([*name, *left, *recording, *playing]) + least
+    shown = next((state for state in states if taken + width_of([state]) < width), states[-1])
+    right = [*recording, shown, *playing]
     room = max(least, width - 1 - width_of([*name, *left, *right]))
     return spread([*name, (fit(program, room).rstrip(), "plain"), *left], right, width)
 
@@ -73,9 +72,10 @@ def _states(moment: TargetMoment, device: DeviceMoment | None, *, is_past: bool)
     if 0.0 < named < moment.look_time:
         tensors = f"tensors {format_duration(moment.time - named)} ago"
         return [(f"  looked {age} ago ({tensors}) ", "dim"), (f"  {tensors} ", "dim")]
-    top = "the top of a step, " if moment.is_top else ""
-    role = "accent" if moment.is_top else "dim"
-    return [(f"  {top}looked {age} ago, {pause} ", role), (f"  {top}looked {age} ago ", role)]
+    forms = [f"looked {age} ago, {pause}", f"looked {age} ago"]
+    if moment.is_top:
+        forms = [*(f"the top of a step, {form}" for form in forms), "the top of a step"]
+    return [(f"  {form} ", "accent" if moment.is_top else "dim") for form in forms]
 
 
 def draw_ending(moment: TargetMoment, width: int) -> list[Line]:

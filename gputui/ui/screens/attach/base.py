@@ -80,7 +80,7 @@ class AttachScreen(Replaying, MonitorScreen):
             tooltip="the previous attached process",
         ),
         Binding("v", "turn_top", "Top/now", id="attach.top", tooltip="the memory at the top of a step, or now"),
-        Binding("m", "mark", "Mark", id="attach.mark", tooltip="mark this moment, to compare with it"),
+        Binding("m", "mark", "Mark", id="attach.mark", tooltip="mark the present moment, to compare with it"),
         Binding(LOOK_KEY, "look", "Look", id="attach.look", tooltip="look at its memory now"),
         Binding("s", "scan", "Scan", show=False, id="attach.scan", tooltip="look at every Python object, once"),
         Binding("x", "choose_action", "Action", id="actions.menu", tooltip="run an action, after confirmation"),
@@ -247,7 +247,8 @@ class AttachScreen(Replaying, MonitorScreen):
         if self.target and self.moment and not self.moment.ended:
             label = f"mark {len(self.target.marks) + 1}"
             self.target.feed.mark(label)
-            self.monitor.say(f"{label} is set; the Changes screen compares with it.", is_error=False)
+            when = "is set" if self.target.cursor is None else "is set now, not at the cursor"
+            self.monitor.say(f"{label} {when}; the Changes screen compares with it.", is_error=False)
 
     def action_look(self) -> None:
         """Look now, including what takes too long for automatic looks; the target line shows the cost."""

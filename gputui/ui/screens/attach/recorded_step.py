@@ -19,6 +19,8 @@ NOT_IN_RECORDING = (
     "No step of the program was recorded in this recording, up to this moment. In a live process the Step screen"
     " records one."
 )
+ENDED = "The process ended before a step was recorded."
+READONLY = "With --readonly gputui does nothing in a program. Start gputui without --readonly to record one."
 NOT_THIS_DEVICE = "Nothing was allocated on this device while the step was recorded."
 
 
@@ -53,11 +55,12 @@ class RecordedStepScreen(AttachScreen):
         if self.player is not None:
             return paragraph(NOT_IN_RECORDING, width, "dim")
         if not can_run_actions(self.target):
-            return paragraph(self.NO_TRACE, width, "dim")
-        action = ACTIONS[ActionName.RECORD_STEP]
+            return paragraph(self.NO_TRACE if moment.file else ENDED, width, "dim")
+        return [*paragraph(self.NOTHING, width, "plain"), (), *paragraph(self._how_to_record, width, "accent")]
+
+    @property
+    def _how_to_record(self) -> str:
+        if self.monitor.state.is_readonly:
+            return READONLY
         key = self.app.get_key_display(Binding(self.monitor.keymap.get("step.record", "r").partition(",")[0], "", ""))
-        return [
-            *paragraph(self.NOTHING, width, "plain"),
-            (),
-            *paragraph(f"Press {key} to record one. {action.warning}", width, "accent"),
-        ]
+        return f"Press {key} to record one. {ACTIONS[ActionName.RECORD_STEP].warning}"

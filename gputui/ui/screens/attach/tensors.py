@@ -92,8 +92,10 @@ class TensorsScreen(AttachScreen):
         moment, device = self.moment, self.device
         if moment is None or device is None:
             return self.nothing_yet(width)
+        if device.layout is None and self.target is not None and self.target.cursor is not None:
+            return paragraph(NOT_KEPT, width, "fair")
         if device.layout is None:
-            return paragraph(NOT_KEPT if moment.look_time else NO_LOOK, width, "fair")
+            return self.problems(width) or paragraph(NO_LOOK, width, "fair")
         since = draw_since(moment, device, parts_of(device), width, self.monitor.appearance)
         return [draw_summary(self.view, width), *since, *self.problems(width)[:PROBLEM_LINES]]
 
