@@ -48,7 +48,7 @@ class Case:
 
     @property
     def stuck_bytes(self) -> int:
-        return self.device.layout.release.composition.stuck_bytes if self.device and self.device.layout else 0
+        return self.device.layout.release.stuck_bytes if self.device and self.device.layout else 0
 
     @property
     def is_expandable(self) -> bool:

@@ -90,6 +90,16 @@ class Release:
     def releasable_bytes(self) -> int:
         return self.composition.releasable_bytes
 
+    @property
+    def stuck_segments(self) -> tuple[SegmentRelease, ...]:
+        """Those with free memory that live blocks keep. In `composition`, what a capture keeps counts as stuck, too."""
+        return tuple(s for s in self.segments if s.stuck_bytes and s.blockers and not s.held_by)
+
+    @property
+    def stuck_bytes(self) -> int:
+        """The free bytes that live blocks keep."""
+        return sum(segment.stuck_bytes for segment in self.stuck_segments)
+
 
 @dataclass(frozen=True, slots=True)
 class TensorGroup:

@@ -10,6 +10,7 @@ from pkgutil import walk_packages
 import pytest
 
 from gputui.explain import advice
+from gputui.explain.advice.held.holders import device_holders
 from gputui.explain.advice.program.batch import highest_of, size_of_batch
 from gputui.explain.advice.rules import RULES
 from gputui.explain.advice.situation import situation_of
@@ -69,6 +70,11 @@ def kept(count: int, live: float = 4, free: float = 124):
 
 def held(count: int, live: float = 4, free: float = 124, **keywords):
     return story(moment(*kept(count, live, free), **keywords))
+
+
+def capturing(count: int):
+    """Segments that only a capture keeps."""
+    return moment(*(segment(("free", 512), address=FAR * (n + 1)) for n in range(count)), keywords={"routed": [0]})
 
 
 FULL = segment(("live", 10_000), address=FAR << 8)
@@ -244,6 +250,7 @@ RULE_CASES = {
             "half of each segment is live": held(4, live=64, free=64),
             "little is stuck": held(4, live=2, free=8),
             "only a small share is stuck": story(moment(*kept(4), FULL)),
+            "a capture keeps them": story(capturing(4)),
         },
     ),
     "split": (
@@ -267,6 +274,7 @@ RULE_CASES = {
             "whole segments are free": story(moment(segment(("free", 200)))),
             "little is stuck": held(2, live=8, free=12),
             "only a small share is stuck": held(2, live=4000, free=40),
+            "a capture keeps it": story(capturing(2)),
         },
     ),
     "release": (
@@ -607,6 +615,20 @@ def test_fragmentation_of_a_device_with_room_is_no_finding():
     assert held(4, used_mib=1000).findings().keys().isdisjoint({"scattered", "stuck"})
     assert "scattered" not in held(4, used_mib=1000, num_ooms=1).findings()
     assert "scattered" in held(4, used_mib=1000, num_ooms=1, peak_reserved_bytes=ALMOST_ALL).findings()
+
+
+def test_free_memory_that_a_capture_keeps_is_not_called_stuck_beside_live_blocks():
+    made = capturing(4)
+    assert story(made).findings()["release"].evidence == ("Not returned: 2.0 GiB kept by a capture.",)
+    assert "stuck" not in device_holders(made.devices[0], ())[0].keeps
+
+
+def test_private_pools_are_told_without_the_default_pool_that_a_capture_keeps():
+    keywords = {"routed": [0], "pools": [pool((1, 0), "torch.cuda.MemPool")]}
+    made = moment(segment(("free", 4096)), segment(("free", 128), address=FAR, **POOL), keywords=keywords)
+    finding = story(made).findings()["pools"]
+    assert finding.evidence == ("Kept by torch.cuda.MemPool. Without them, empty_cache() would return 128 MiB more.",)
+    assert finding.addresses == (FAR,)
 
 
 def test_after_a_request_that_was_too_large_the_remedy_is_about_the_request():

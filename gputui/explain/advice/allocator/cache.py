@@ -10,7 +10,7 @@ from gputui.explain.advice.thresholds import CHURN_LULL_SHARE, CHURN_PER_S, RELE
 from gputui.explain.memory.need import need_of
 from gputui.explain.memory.release import forecast
 from gputui.explain.owners.names import counted, listed
-from gputui.model.attached.analysis import Composition, Finding
+from gputui.model.attached.analysis import Finding, Release
 from gputui.model.attached.counters import Counted
 from gputui.model.attached.moment import DeviceLayout
 from gputui.model.weight import Weight
@@ -36,8 +36,8 @@ def release(situation: Situation) -> Finding | None:
     would = "would have returned" if has_ended else "would return"
     is_sure = layout.release.least_bytes == layout.release.most_bytes
     if layout.release.most_bytes < RELEASABLE_BYTES:
-        return _nothing(parts, would)
-    left = format_bytes(parts.reserved_bytes - parts.releasable_bytes)
+        return _nothing(layout.release, would)
+    left = f"{format_bytes(parts.reserved_bytes - parts.releasable_bytes)}.{_rest(layout.release)}"
     missing = max(0, need.highest_bytes - layout.statistics.allocated_bytes) if need and not has_ended else 0
     taken_back = min(parts.releasable_bytes, missing)
     taker = "the next step takes" if need and need.step_s else "the program takes"
@@ -45,7 +45,7 @@ def release(situation: Situation) -> Finding | None:
     doubt = "" if is_sure else ": the capture of a CUDA graph may have failed"
     evidence = (
         f"From {len(gone):,} of {counted(len(layout.release.segments), 'segment')}; reserved memory would"
-        f" {'have fallen' if has_ended else 'fall'} from {format_bytes(parts.reserved_bytes)} to {left}.{_rest(parts)}"
+        f" {'have fallen' if has_ended else 'fall'} from {format_bytes(parts.reserved_bytes)} to {left}"
     )
     return Finding(
         weight=Weight.FACT if is_sure else Weight.ADVICE,
@@ -74,21 +74,27 @@ def failed_capture(situation: Situation) -> Finding | None:
     )
 
 
-def _nothing(parts: Composition, would: str) -> Finding | None:
+def _nothing(predicted: Release, would: str) -> Finding | None:
+    parts = predicted.composition
     kept = parts.stuck_bytes + parts.private_pool_free_bytes
     if kept < STUCK_BYTES:
         return None
     return Finding(
         weight=Weight.FACT,
         title=f"empty_cache() {would} nothing, although {format_bytes(kept)} of the reserved memory is free.",
-        evidence=(_rest(parts).strip(),),
+        evidence=(_rest(predicted).strip(),),
         bytes=kept,
         screen="map",
     )
 
 
-def _rest(parts: Composition) -> str:
-    kept = ((parts.stuck_bytes, "stuck beside live blocks"), (parts.private_pool_free_bytes, "kept by private pools"))
+def _rest(predicted: Release) -> str:
+    parts, stuck_bytes = predicted.composition, predicted.stuck_bytes
+    kept = (
+        (stuck_bytes, "stuck beside live blocks"),
+        (parts.stuck_bytes - stuck_bytes, "kept by a capture"),
+        (parts.private_pool_free_bytes, "kept by private pools"),
+    )
     parts_kept = [f"{format_bytes(count)} {why}" for count, why in kept if count]
     return f" Not returned: {listed(parts_kept)}." if parts_kept else ""
 

@@ -48,21 +48,21 @@ def stuck(situation: Situation) -> Finding | None:
     layout = situation.device.layout
     if layout is None:
         return None
-    parts = layout.release.composition
-    if parts.stuck_bytes < max(STUCK_BYTES, STUCK_SHARE * parts.reserved_bytes):
+    stuck_bytes = layout.release.stuck_bytes
+    if stuck_bytes < max(STUCK_BYTES, STUCK_SHARE * layout.release.composition.reserved_bytes):
         return None
-    segments = sorted((s for s in layout.release.segments if s.stuck_bytes), key=lambda s: -s.stuck_bytes)
+    segments = sorted(layout.release.stuck_segments, key=lambda s: -s.stuck_bytes)
     holders = _holders(segments)
     is_unknown = bool(holders) and holders[0].category is Category.UNATTRIBUTED
     is_not_yet = is_unknown and not layout.is_searched
     moment = situation.moment
     return Finding(
         weight=Weight.ADVICE,
-        title=f"{format_bytes(parts.stuck_bytes)} of free memory is stuck in {counted(len(segments), 'segment')}.",
+        title=f"{format_bytes(stuck_bytes)} of free memory is stuck in {counted(len(segments), 'segment')}.",
         evidence=(*map(_segment, segments[:SEGMENTS_SHOWN]), *map(_hold, holders[:HOLDERS_SHOWN])),
         remedy=what_names(moment) if is_not_yet else _remedy(holders, moment.greeting),
         needs_look=is_not_yet and waits_for_key(moment),
-        bytes=parts.stuck_bytes,
+        bytes=stuck_bytes,
         screen="map",
         addresses=tuple(s.segment.address for s in segments),
         owners=tuple(holder.name for holder in holders),
@@ -74,7 +74,7 @@ def scattered(situation: Situation) -> Finding | None:
     layout = situation.device.layout
     if layout is None or layout.settings is None or layout.settings.is_expandable:
         return None
-    held = sorted(filter(_is_scattered, layout.release.segments), key=lambda s: -s.stuck_bytes)
+    held = sorted(filter(_is_scattered, layout.release.stuck_segments), key=lambda s: -s.stuck_bytes)
     reserved = layout.release.composition.reserved_bytes
     stuck_bytes = sum(segment.stuck_bytes for segment in held)
     if len(held) < SCATTERED_SEGMENTS or stuck_bytes < max(STUCK_BYTES, SCATTERED_SHARE * reserved):
@@ -141,7 +141,7 @@ def _is_scattered(release: SegmentRelease) -> bool:
     segment = release.segment
     live = sum(blocker.block.size_bytes for blocker in release.blockers)
     is_plain = not segment.is_expandable and not segment.is_small and segment.pool_id == DEFAULT_POOL
-    return is_plain and release.stuck_bytes > 0 and live <= SCATTERED_LIVE_SHARE * segment.size_bytes
+    return is_plain and live <= SCATTERED_LIVE_SHARE * segment.size_bytes
 
 
 def _largest_free(release: SegmentRelease) -> int:

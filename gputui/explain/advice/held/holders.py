@@ -99,7 +99,7 @@ def device_holders(device: DeviceMoment, of_look: Sequence[Holder]) -> tuple[Hol
     """The holders of all that a process has on a device now, the largest first; `of_look`: those of the newest look."""
     sizes = {part.key: part.bytes for part in parts_of(device)}
     cached = device.statistics.reserved_bytes - device.statistics.allocated_bytes
-    stuck = sizes.get("stuck", 0) if not sizes.get(CACHE_SINCE) else 0
+    stuck = device.layout.release.stuck_bytes if device.layout and not sizes.get(CACHE_SINCE) else 0
     holders = list(of_look)
     newer = sizes.get(TENSORS_SINCE, 0)
     if newer < 0:

@@ -12,6 +12,7 @@ from gputui.explain.advice.thresholds import (
     PART_BYTES,
     ROUNDING_SHARE,
 )
+from gputui.explain.memory.release import DEFAULT_POOL
 from gputui.explain.owners.names import listed
 from gputui.model.attached.analysis import Finding
 from gputui.model.reading import value_of
@@ -79,7 +80,8 @@ def pools(situation: Situation) -> Finding | None:
     free = layout.release.composition.private_pool_free_bytes if layout else 0
     if layout is None or free < PART_BYTES:
         return None
-    held = sorted((s for s in layout.release.segments if s.held_bytes), key=lambda s: -s.held_bytes)
+    private = (s for s in layout.release.segments if s.held_bytes and s.segment.pool_id != DEFAULT_POOL)
+    held = sorted(private, key=lambda s: -s.held_bytes)
     holders = listed(segment.held_by for segment in held) or "their users"
     held_bytes = format_bytes(sum(segment.held_bytes for segment in held))
     would = "would have returned" if situation.moment.ended else "would return"
