@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from gputui.model.attached.analysis import Finding
-from gputui.model.attached.owners import Keeper
+from gputui.explain.advice.leaks.kinds import growths
+from gputui.model.attached.analysis import Finding, TensorGroup
+from gputui.model.attached.owners import Keeper, OwnerName
 from gputui.model.attached.tensors import Category, Container
 from gputui.model.weight import Weight
 from gputui.units import MIB
@@ -440,6 +441,19 @@ def test_a_graph_that_is_there_since_training_began_is_not_what_grows():
     finding = seldom_looked_at(looks, 5, 20)
     assert finding is not None
     assert finding.title.startswith("Allocated memory grows: ")
+
+
+@pytest.mark.parametrize("growing", ["a.py:1", "c.py:3"])
+def test_blocks_without_an_owner_grow_by_the_line_that_allocates_them(growing):
+    def look(number: int) -> list[TensorGroup]:
+        counts = {"a.py:1": 40, "b.py:2": 30, "c.py:3": 1} | {growing: 1 + 4 * number}
+        return [
+            TensorGroup(Category.UNATTRIBUTED, "", (), "", count, count * 100 * MIB, (OwnerName(line),))
+            for line, count in counts.items()
+        ]
+
+    (found,) = growths([look(number) for number in range(LOOKS)])
+    assert (found.group.names, found.first, found.last, found.bytes) == ((growing,), 1, 21, 2000 * MIB)
 
 
 def test_growing_parameters_are_named_where_only_the_counters_show_a_leak():

@@ -10,7 +10,8 @@ from gputui.model.attached.analysis import TensorGroup
 from gputui.model.attached.moment import DeviceLayout
 from gputui.model.attached.tensors import COMES_AND_GOES, Category
 
-TensorKind = tuple[Category, str, tuple[int, ...], str]
+TensorKind = tuple[Category, str, tuple[int, ...], str, str]
+"""Category, type, shape, element type; of unattributed blocks the line that allocated them, "" if it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +54,15 @@ def growths(looks: Sequence[Sequence[TensorGroup]]) -> list[KindGrowth]:
 
 
 def _kind_of(group: TensorGroup) -> TensorKind:
-    return group.category, group.type, group.shape, group.dtype
+    line = group.names[0] if group.category is Category.UNATTRIBUTED and group.names else ""
+    return group.category, group.type, group.shape, group.dtype, line
 
 
 def addresses(layout: DeviceLayout, fastest: KindGrowth) -> tuple[int, ...]:
     """The addresses of the blocks of this kind in the newest look."""
-    kind = _kind_of(fastest.group)
+    *kind, line = _kind_of(fastest.group)
     return tuple(
         address
         for address, owner in layout.owners.items()
-        if (owner.category, owner.type, owner.shape, owner.dtype) == kind
+        if [owner.category, owner.type, owner.shape, owner.dtype] == kind and line in ("", owner.name)
     )
