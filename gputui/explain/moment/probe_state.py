@@ -103,7 +103,9 @@ class ProbeState:
     groups: tuple[Launched, ...] = ()
     main_thread: str = ""
     readings: tuple[tuple[float, int], ...] = ()
-    """(epoch seconds, allocated bytes of all devices together), from the newest `READINGS_AT_MOST` counters."""
+    """(epoch seconds, allocated bytes of all devices together), from the newest `READINGS_AT_MOST` counters.
+
+    Times ascend: what came before the clock was set back is dropped."""
 
     @property
     def wants_look(self) -> bool:
@@ -170,7 +172,7 @@ def _after_counters(state: ProbeState, message: Statistics) -> ProbeState:
         groups=tuple(_since(group, state.groups, message.time) for group in message.groups),
         main_thread=message.main_thread,
         readings=(
-            *state.readings[1 - READINGS_AT_MOST :],
+            *(earlier for earlier in state.readings[1 - READINGS_AT_MOST :] if earlier[0] < message.time),
             (message.time, sum(counted.allocated_bytes for counted in message.devices)),
         ),
     )

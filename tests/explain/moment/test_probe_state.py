@@ -18,6 +18,16 @@ def test_a_device_that_is_sent_twice_is_shown_once():
     assert [(device.index, device.statistics.num_ooms) for device in shown] == [(0, 7)]
 
 
+def test_readings_of_before_the_clock_was_set_back_do_not_count():
+    counted = statistics(layout(segment(("live", 2))))
+    state = ProbeState(GREETING)
+    for second in (*range(1000, 1100), *range(900, 1025)):
+        grown = replace(counted, allocated_bytes=(second % 100) << 30)
+        state = after(state, Statistics(float(second), (grown,), None))
+    assert [time for time, _ in state.readings] == [float(second) for second in range(900, 1025)]
+    assert not state.wants_look
+
+
 def test_growth_by_the_counters_asks_for_a_look_unless_a_new_one_is_complete():
     def state_of(rate_mib: int, look_time: float, *, is_complete: bool = True) -> ProbeState:
         seen = moment(row(Tensor(8, "x")), time=look_time, is_complete=is_complete).look
