@@ -54,16 +54,18 @@ Message = Greeting | Statistics | Look | Mark | ActionResult | RecordedTraces | 
 
 
 class Height(NamedTuple):
-    """When a look was taken (epoch seconds), and how much was allocated then on all devices together."""
+    """When a look was taken (epoch seconds), and the most that all devices had allocated then or in tops before it."""
 
     time: float
     allocated_bytes: int
 
-    def takes_place_of(self, top: Height | None) -> bool:
-        """Whether this look replaces `top` as the picture of the top of a step."""
+    def in_place_of(self, top: Height | None) -> Height | None:
+        """That of the top look if this look replaces `top` as the picture of the top of a step; None if it does not."""
         if top is None or self.time - top.time > TOP_LASTS_S:
-            return True
-        return self.allocated_bytes >= TOP_SHARE * top.allocated_bytes
+            return self
+        if self.allocated_bytes < TOP_SHARE * top.allocated_bytes:
+            return None
+        return Height(self.time, max(self.allocated_bytes, top.allocated_bytes))
 
 
 def height_of(time: float, statistics: Iterable[AllocatorStatistics]) -> Height:
@@ -103,9 +105,7 @@ class ProbeState:
     groups: tuple[Launched, ...] = ()
     main_thread: str = ""
     readings: tuple[tuple[float, int], ...] = ()
-    """(epoch seconds, allocated bytes of all devices together), from the newest `READINGS_AT_MOST` counters.
-
-    Times ascend: what came before the clock was set back is dropped."""
+    """(epoch seconds, allocated bytes of all devices) of the newest counters; ascending, though clocks are set back."""
 
     @property
     def wants_look(self) -> bool:
@@ -187,9 +187,10 @@ def _since(group: Launched, before: Iterable[Launched], time: float) -> Launched
 def _after_look(state: ProbeState, message: Look) -> ProbeState:
     counted = message.statistics or state.statistics
     look, (named, _) = completed(message, (state.named, state.look))
-    layouts, height = layouts_of(look), height_of(message.time, message.statistics)
-    if height.takes_place_of(state.highest):
-        state = replace(state, top=look, top_layouts=layouts, highest=height)
+    layouts = layouts_of(look)
+    highest = height_of(message.time, message.statistics).in_place_of(state.highest)
+    if highest is not None:
+        state = replace(state, top=look, top_layouts=layouts, highest=highest)
     garbage = still_there(state.garbage, state.garbage_names, look.map, _names_of(layouts))
     return replace(state, statistics=counted, look=look, layouts=layouts, named=named, garbage=garbage)
 

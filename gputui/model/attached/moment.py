@@ -57,7 +57,7 @@ class DeviceMoment:
     """One device of the attached process.
 
     `statistics` are the newest counters, `layout` is of the newest look, which may be older (None: no look so far).
-    `top` is of the look with the most allocated memory in the last minute.
+    `top` is of the newest look with the most allocated memory of the last minute, or nearly the most.
     """
 
     index: int

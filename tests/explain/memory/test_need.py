@@ -175,6 +175,12 @@ def test_an_old_top_gives_way() -> None:
     assert seen(TOP, replace(BOTTOM, time=TOP.time + 59.0)).top_look == TOP
 
 
+def test_the_top_does_not_sink_look_by_look() -> None:
+    looks = [look_at(TOP.time + number, Tensor(mib, "x")) for number, mib in enumerate((1000, 960, 920, 880, 840))]
+    assert seen(*looks).top_look == looks[1]
+    assert seen(*looks, look_at(TOP.time + 70.0, Tensor(600, "x"))).top_look.time == TOP.time + 70.0
+
+
 @pytest.mark.parametrize(("idle_s", "is_still"), [(10.0, False), (20.0, True)])
 def test_a_program_that_does_no_more_steps_is_said_to_stand_still(idle_s: float, is_still: bool) -> None:  # noqa: FBT001
     first = seen(TOP, BOTTOM, time=110.0)

@@ -45,7 +45,7 @@ class _Process:
     state: ProbeState
     look: LookTaken = NO_LOOK
     top: LookTaken = NO_LOOK
-    height: Height | None = None
+    highest: Height | None = None
     shown_look_time: float = 0.0
     timeline: Timeline = field(default_factory=Timeline)
     newest: deque[_Sketch] = field(default_factory=lambda: deque(maxlen=WHOLE_MOMENTS))
@@ -138,9 +138,9 @@ class Story:
             return _Sketch(process.state, process.look, process.top, content)
         if isinstance(content, LookTaken):
             process.look = content
-            height = height_of(content.time, content.statistics)
-            if height.takes_place_of(process.height):
-                process.height, process.top = height, content
+            highest = height_of(content.time, content.statistics).in_place_of(process.highest)
+            if highest is not None:
+                process.highest, process.top = highest, content
             process.state = replace(process.state, statistics=content.statistics or process.state.statistics)
         elif isinstance(content, Greeting):
             process.state = after(process.state, self._rename(content))
