@@ -110,7 +110,7 @@ def verdict(
     much more than is left after it, the sentence is about that need, unless memory grows or the process has ended.
     """
     now = looks[-1][1] if looks and device.layout else ()
-    leak = next((finding for finding in findings if finding.kind == "leak" and not finding.until), None)
+    leak = next((f for f in findings if f.kind == "leak" and not f.until and not f.is_on_host), None)
     rise = None if moment.ended else rising(looks)
     holders = with_growth(device_holders(device, now), rise, moment.time - moment.look_time)
     holders = with_leak(holders, leak)

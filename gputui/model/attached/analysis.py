@@ -220,9 +220,10 @@ class Changes:
 class Finding:
     """`kind` is the rule's name, which the table of rules sets; `evidence` are sentences with numbers.
 
-    `remedy` is "" if there is nothing to do. `bytes` is how much memory the finding is about, 0 for none. `addresses`
-    are the segments or blocks that it points at, the largest first, and `owners` their names; `screen` ("map" or
-    "tensors", "" for none) shows them. `needs_look`: a look that the user asks for would tell more.
+    `remedy` is "" if there is nothing to do. `bytes` is how much memory the finding is about, 0 for none, of the host
+    if `is_on_host`. `addresses` are the segments or blocks that it points at, the largest first, and `owners` their
+    names; `screen` ("map", "tensors" or "memory", "" for none) shows them. `needs_look`: a look that the user asks for
+    would tell more.
     """
 
     kind: str = field(default="", kw_only=True)
@@ -231,6 +232,7 @@ class Finding:
     evidence: tuple[str, ...]
     remedy: str = ""
     bytes: int = 0
+    is_on_host: bool = False
     screen: str = ""
     needs_look: bool = False
     addresses: tuple[int, ...] = ()

@@ -11,10 +11,10 @@ from gputui.explain.answer.verdict import Verdict, look_holders, verdict
 from gputui.model.attached.analysis import Finding
 from gputui.model.attached.moment import TargetMoment
 from gputui.model.attached.target import Swing
-from gputui.model.attached.tensors import Category
+from gputui.model.attached.tensors import Category, Container
 from gputui.model.weight import Weight
-from gputui.units import MIB
-from tests.explain.moments import Tensor, moment, row
+from gputui.units import GIB, MIB
+from tests.explain.moments import Tensor, moment, row, story
 
 MODEL = Tensor(100, "model.0.weight", Category.PARAMETER)
 STATES = Tensor(800, "optimizer.state[model.0.weight].exp_avg", Category.OPTIMIZER_STATE)
@@ -99,6 +99,21 @@ def test_a_growing_variable_is_named_before_the_counters_show_its_growth():
         sentences.append(answer.sentence)
     assert sentences[0].startswith("seen grows: 90.0 MiB by now. Most of PyTorch's memory is held by the states")
     assert sentences[1].startswith("Most of PyTorch's memory is held by the states")
+
+
+def test_a_leak_of_host_memory_takes_no_device_memory_from_blocks_without_a_name():
+    tensors = [*(Tensor(4 / MIB, f"losses[{number}]", Category.OTHER) for number in range(8)), Tensor(2048, None)]
+    looks = []
+    for count in range(10_000, 16_000, 1000):
+        graphs = {"read": 8, "graphs": 8, "walked": 4, "nodes": 1200}
+        losses = Container(1, "losses", "", "", "list", count, **graphs)
+        looks.append(moment(row(*tensors), time=count / 200, containers=(losses,), is_complete=False))
+    leak, device = story(*looks).findings()["leak"], looks[-1].devices[0]
+    assert "GiB of host memory" in leak.title
+    answer = verdict(looks[-1], device, looks=[look_holders(looks[-1], device)], findings=[leak])
+    assert answer is not None
+    assert [(line.holder.key[0], line.holder.bytes) for line in answer.holders] == [("unattributed", 2 * GIB)]
+    assert answer.suspect == ""
 
 
 @pytest.mark.parametrize(("newer_mib", "holder"), [(2600, "the states of optimizer"), (2800, NEWER)])

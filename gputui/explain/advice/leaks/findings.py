@@ -75,6 +75,7 @@ def _finding(growing: Sequence[GrowingVariable]) -> Finding:
         ),
         remedy=remedy_of(variable),
         bytes=variable.kept.device_bytes if variable.is_on_device else variable.kept.freed_on_host_bytes,
+        is_on_host=not variable.is_on_device,
         screen="tensors",
         addresses=variable.kept.addresses,
         owners=tuple(other.name for other in growing),

@@ -79,6 +79,7 @@ def pinned_rounding(situation: Situation) -> Finding | None:
         " torch.cuda.cudart().cudaHostRegister(t.data_ptr(), t.nbytes, 0). From PyTorch 2.13 on,"
         " PYTORCH_ALLOC_CONF=pinned_max_round_threshold_mb:1 does not round.",
         bytes=added,
+        is_on_host=True,
     )
 
 
