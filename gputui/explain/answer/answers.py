@@ -22,6 +22,8 @@ KEPT = 64
 LOOKS_COMPARED = 24
 MOMENTS_BEFORE = 6
 """How many looks before the first moment that is shown are evaluated, so that its findings are steady at once."""
+JUMP_S = 10.0
+"""Findings that are so much older than the last look before a moment are not those that led to it."""
 
 Place = tuple[float, int]
 """The time of a moment or a look (epoch seconds), and PyTorch's index of a device."""
@@ -75,11 +77,10 @@ class Answers:
     def _steady(self, moment: TargetMoment, device: DeviceMoment, timeline: Timeline) -> tuple[Finding, ...]:
         """The findings to show at a moment, from those of this moment and of earlier ones."""
         times = [time for time, index in self._standings if index == device.index and time <= moment.time]
-        before = Standings()
-        if times:
-            before = self._standings[max(times), device.index]
-        else:
-            for other in timeline.looks(moment.time)[-MOMENTS_BEFORE:]:
+        before = self._standings[max(times), device.index] if times else Standings()
+        looks = timeline.looks(moment.time)[-MOMENTS_BEFORE:]
+        if looks and looks[-1].time - before.time > JUMP_S:
+            for other in (look for look in looks if look.time > before.time):
                 before = self._evaluated(before, other, device.index, timeline)
         is_new_look = moment.look_time > before.look_time
         is_due = is_new_look or moment.time - before.time >= EVALUATED_EVERY_S or moment.ended

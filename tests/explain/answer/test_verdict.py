@@ -274,6 +274,16 @@ def test_an_answer_stays_the_same_when_it_is_asked_for_again():
     assert Answers().at(seen, seen.devices[0], timeline).verdict == answer.verdict
 
 
+def test_after_a_jump_the_findings_are_those_that_looks_before_the_moment_have():
+    looks = [moment(row(*MODEL), time=100.0 + number, num_ooms=int(number >= 20)) for number in range(40)]
+    timeline, answers = Timeline(*looks), Answers()
+    kinds = [
+        [finding.kind for finding in answers.at(seen, seen.devices[0], timeline).findings if not finding.until]
+        for seen in (looks[2], looks[35], looks[3])
+    ]
+    assert ["out_of_memory" in found for found in kinds] == [False, True, False]
+
+
 def test_a_program_that_stands_still_for_long_is_said_to():
     times = (100.0, 130.0, 159.0, 170.0)
     looks = [moment(row(*MODEL), time=time, generation=5) for time in times]
