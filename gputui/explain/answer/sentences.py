@@ -92,9 +92,10 @@ def peak_words(device: DeviceMoment, looks: Sequence[LookHolders]) -> str:
     if not largest or peak - device.statistics.allocated_bytes < PEAK_SHARE * peak:
         return ""
     names = listed(f"{holder.name} ({format_bytes(holder.bytes)})" for holder in holders[:PEAK_HOLDERS])
+    is_most = 2 * sum(holder.bytes for holder in holders[:PEAK_HOLDERS]) >= largest
     below = peak - largest
     distance = f", {format_bytes(below)} below the peak" if below > PEAK_SHARE * peak else ""
     return (
         f"Peak of allocated memory: {format_bytes(peak)}. The largest look so far, at {format_clock(time)}, held"
-        f" {format_bytes(largest)}{distance}: most of it {names}."
+        f" {format_bytes(largest)}{distance}: {'most of it' if is_most else 'the largest parts'} {names}."
     )

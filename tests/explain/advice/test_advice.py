@@ -830,6 +830,14 @@ def test_out_of_memory_evidence_separates_observed_from_earlier_failures():
     assert "2 times before" in seen
 
 
+@pytest.mark.parametrize("counts", [(5, 0, 2), (5, 2, 2)], ids=["read in between", "not read in between"])
+def test_failures_are_counted_anew_after_the_program_has_reset_its_counters(counts):
+    for kind, counter in (("out_of_memory", "num_ooms"), ("retries", "num_alloc_retries")):
+        moments = [moment(time=100.0 + n, **{counter: count}) for n, count in enumerate(counts)]
+        when = story(*moments).findings()[kind].evidence[0]
+        assert when == "It has happened 2 times since the program reset PyTorch's accumulated statistics."
+
+
 def test_a_process_without_a_look_gets_findings_from_counters_alone():
     bare = story(moment(num_alloc_retries=1))
     device = bare.moments[0].devices[0]

@@ -230,6 +230,13 @@ def test_the_peak_says_what_the_largest_look_held():
     )
 
 
+def test_two_holders_of_many_are_not_said_to_be_most_of_the_largest_look():
+    for names, words in (("abcd", "most of it a (100 MiB) and"), ("abcde", "the largest parts a (100 MiB) and")):
+        held = [Tensor(100, name, X) for name in names]
+        peak = verdict_on(moment(row(*held), peak_allocated_bytes=2 * GIB)).peak
+        assert f"below the peak: {words} b (100 MiB)." in peak
+
+
 def finding(kind: str) -> Finding:
     return Finding(Weight.ADVICE, kind, (), kind=kind)
 

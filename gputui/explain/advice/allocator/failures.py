@@ -112,6 +112,8 @@ def _since(situation: Situation, counter: str, count: int) -> str:
     first, rises = situation.counters.first, situation.counters.rises(counter)
     earlier = getattr(first.statistics, counter) if first else count
     seen = count - earlier
+    if seen < 0:
+        return f"It has happened {_times(count)} since the program reset PyTorch's accumulated statistics."
     attached = f"before gputui attached at {format_clock(first.time if first else situation.moment.time)}"
     if not rises:
         return f"It happened {attached}." if count == 1 else f"All {count:,} times were {attached}."
