@@ -514,5 +514,15 @@ def test_a_container_whose_elements_keep_more_and_more_is_blamed() -> None:
     assert "server.sessions (serve.py:9 in serve) grows: 304 MiB in 2 elements" in text_of(finding)
 
 
+def test_a_longer_name_that_begins_alike_hides_no_container() -> None:
+    looks = []
+    for number in range(4, 16):
+        names = [f"sessions['ana'].past[{past}]" for past in range(number)]
+        log = [f"sessions_log[{entry}]" for entry in range(number)]
+        lists = (container("sessions", 1, "dict"), container("sessions_log", number, ident=2))
+        looks.append((plain([*names, *log]), lists))
+    assert set(find(looks).owners) == {"sessions", "sessions_log"}
+
+
 def test_a_container_whose_elements_keep_as_much_as_before_is_not_blamed() -> None:
     assert by_session([9] * 16) is None

@@ -52,6 +52,12 @@ def test_requests_wait_for_blocks_too_where_fewer_are_free_than_the_longest_has(
     assert "waits_for_blocks" not in kinds(**use, longest_tokens=90 * 16)
 
 
+def test_requests_that_were_preempted_and_run_again_are_not_said_to_wait():
+    found = kinds(free_blocks=3, running=5, waiting=0, preemptions=1, requests_read=5)["waits_for_blocks"]
+    assert found.title == "The KV cache runs short: requests were preempted, and 5 run now."
+    assert found.evidence == ("1 preemption of running requests. 3 of 1,024 blocks are free.",)
+
+
 def test_requests_that_wait_for_a_seat_are_told_with_the_flag():
     found = kinds(free_blocks=900, running=8, waiting=9)["waits_for_seats"]
     assert found.title == "9 requests wait, as max_num_seqs=8 run; 88% of the blocks are free."

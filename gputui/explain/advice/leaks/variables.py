@@ -104,7 +104,8 @@ def _filling_containers(looks: Sequence[Seen], device: int, growing: Collection[
         return []
     filling = []
     for container in inventory_of(looks[-1]).containers:
-        if "[" in container.name or any(name.startswith(container.name) for name in growing):
+        inside = (f"{container.name}[", f"{container.name}.")
+        if "[" in container.name or any(name == container.name or name.startswith(inside) for name in growing):
             continue
         if _bytes_below(looks[-1], container.name, device) < GROWTH_BYTES:
             continue

@@ -29,10 +29,12 @@ def waits_for_blocks(situation: Situation) -> Finding | None:
     if free is None or (free > SCARCE_BLOCKS_SHARE and (use.free_blocks or 0) >= longest):
         return None
     preempted = f"{counted(use.preemptions, 'preemption')} of running requests. " if use.preemptions else ""
+    running = f"{use.running or 0:,} run"
+    waits = f"Requests wait for the KV cache: {use.waiting:,} wait, {running}." if use.waiting else ""
     others = [f"{result.flags.words} {result.blocks:,} blocks" for result in larger(serving)]
     return Finding(
         weight=Weight.ADVICE,
-        title=f"Requests wait for the KV cache: {use.waiting or 0:,} wait, {use.running or 0:,} run.",
+        title=waits or f"The KV cache runs short: requests were preempted, and {running} now.",
         evidence=(
             f"{preempted}{use.free_blocks or 0:,} of {use.blocks or 0:,} blocks are free."
             + (f" The longest request that runs has {longest:,}." if longest else ""),
