@@ -14,7 +14,7 @@ APPEARS_AFTER = 2
 LEAVES_AFTER = 3
 """A finding is past after this many evaluations in a row without it."""
 PAST_FOR_S = 60.0
-"""How long a finding that no longer holds is still shown."""
+"""How long a finding is still shown after it last held."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,6 @@ def after(
     for last in earlier.values():
         missed = replace(last, held=0, missed=last.missed + 1)
         is_worth_a_word = missed.missed < LEAVES_AFTER or last.finding.weight is not Weight.FACT
-        if last.is_shown and is_worth_a_word and time - last.time < PAST_FOR_S + LEAVES_AFTER:
+        if last.is_shown and is_worth_a_word and time - last.time < PAST_FOR_S:
             now.append(missed)
     return Standings(time, tuple(now), look_time)

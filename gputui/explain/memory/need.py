@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from gputui.explain.owners.tensor_paths import module_of
 from gputui.model.attached.moment import DeviceLayout, DeviceMoment
 from gputui.model.attached.target import Look, Swing
-from gputui.model.attached.tensors import CATEGORIES, Category
+from gputui.model.attached.tensors import CATEGORIES, NAMELESS, Category
 from gputui.units import format_bytes
 
 LEAST_SWING = 0.05
@@ -89,13 +89,13 @@ def need_words(need: Need, top: DeviceLayout | None, now: DeviceLayout | None) -
 def _most_words(need: Need, top: DeviceLayout, now: DeviceLayout | None) -> tuple[str, str]:
     """The category that rises most within a step, in words; for activations, also the module that saves most of them.
 
-    Unattributed memory is left out: it helps nobody here. The words are "" where the category rises by more than all
+    Memory without a name is left out: it helps nobody here. The words are "" where the category rises by more than all
     memory within a step: then the program has changed between the two looks.
     """
     is_lower = now is not None and now.statistics.allocated_bytes < top.statistics.allocated_bytes
     before = now.by_category if now is not None and is_lower else dict.fromkeys(PASSING, 0)
-    risen = {name: top.by_category.get(name, 0) - before.get(name, top.by_category.get(name, 0)) for name in Category}
-    del risen[Category.UNATTRIBUTED]
+    named = (name for name in Category if name not in NAMELESS)
+    risen = {name: top.by_category.get(name, 0) - before.get(name, top.by_category.get(name, 0)) for name in named}
     category = max(risen, key=lambda name: risen[name])
     if not LEAST_SWING * need.within_bytes <= risen[category] <= (1 + NEAR) * need.within_bytes:
         return "", ""

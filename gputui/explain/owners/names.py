@@ -22,6 +22,19 @@ ALIKE = 3
 """From this many on, the keys of one dictionary, or the attributes of one object, share a name."""
 _STEPS = re.compile(r"\['(\w+)'\]|\[[^\]]*\]|([^\W\d]\w*)")
 """Matches the steps of a path: group 1 is a key that is a word, group 2 a name; other keys have neither."""
+_SINGULARS = {
+    "aches": "ache",
+    "sses": "ss",
+    "biases": "bias",
+    "xes": "x",
+    "ches": "ch",
+    "indices": "index",
+    "matrices": "matrix",
+    "ies": "y",
+    "s": "",
+}
+"""The singular of each ending of a plural; of several that fit, the first counts."""
+_NO_PLURALS = ("ss", "axis", "bias", "pos", "series", "status")
 
 UNKNOWN = "blocks without a known owner"
 NEWER = "blocks newer than the last look"
@@ -74,10 +87,9 @@ def singular(name: str) -> str:
     """
     for key, word in reversed(_STEPS.findall(name)):
         step: str = key or word
-        if step.endswith(("sses", "xes", "ches")):
-            return step[:-2]
-        if step.endswith("s") and not step.endswith("ss") and len(step) > 2:
-            return step[:-1]
+        plural = next(filter(step.endswith, _SINGULARS), "")
+        if plural and len(step) > 2 and not step.endswith(_NO_PLURALS):
+            return step.removesuffix(plural) + _SINGULARS[plural]
     return "tensor"
 
 

@@ -289,6 +289,6 @@ def _about(worst: list[Suspect]) -> str:
     if first.waiting:
         waits = f": {first.waiting} {'rank waits' if first.waiting == 1 else 'ranks wait'} for it"
     more = (
-        f" So do {len(worst) - 1} more." if first.trouble is Trouble.UNRESPONSIVE else f" {len(worst) - 1} more, too."
+        f" Nor do {len(worst) - 1} more." if first.trouble is Trouble.UNRESPONSIVE else f" {len(worst) - 1} more, too."
     )
     return f"{subject}{waits}.{more if len(worst) > 1 else ''}"

@@ -687,6 +687,12 @@ def test_one_cause_has_one_finding():
     assert {"out_of_memory", "scattered"} <= kinds
 
 
+def test_a_variable_that_begins_with_an_underscore_is_deleted_as_any_other():
+    for name in ("_history", "_"):
+        finding = standing(Tensor(300, "model.weight", P), *graph_of(name, 400)).findings()["kept_graph"]
+        assert finding.remedy.startswith(f"Delete it (del {name}) or keep only {name}.detach()")
+
+
 def test_findings_of_one_weight_stand_with_the_largest_gain_first():
     graph, copies = graph_of("out", 400), [Tensor(300, f"buffer[{n}] (train.py:9 in run)", X) for n in range(4)]
     assert list(standing(*graph, *copies).findings())[:2] == ["container_tensors", "kept_graph"]

@@ -524,5 +524,12 @@ def test_a_longer_name_that_begins_alike_hides_no_container() -> None:
     assert set(find(looks).owners) == {"sessions", "sessions_log"}
 
 
+def test_a_container_that_a_false_probe_calls_empty_raises_nothing() -> None:
+    empty = container("sessions", 0, "deque", limit=8)
+    looks = [(plain([f"sessions[0].past[{past}]" for past in range(number)]), (empty,)) for number in range(4, 20)]
+    assert find(looks).owners == ("sessions",)
+    assert story(moment(row(*looks[-1][0]), containers=(empty,))).findings() is not None
+
+
 def test_a_container_whose_elements_keep_as_much_as_before_is_not_blamed() -> None:
     assert by_session([9] * 16) is None

@@ -271,6 +271,12 @@ def test_a_finding_that_is_gone_becomes_past_and_leaves():
     assert kinds[-1] == []
 
 
+def test_a_past_finding_is_shown_for_a_minute():
+    state = after(Standings(), [finding("a")], 100.0)
+    until = {time: (state := after(state, [], float(time))).findings for time in range(102, 162, 2)}
+    assert [time for time, findings in until.items() if not findings] == [160]
+
+
 def test_an_answer_stays_the_same_when_it_is_asked_for_again():
     timeline, answers = Timeline(), Answers()
     *before, seen = growing(10)

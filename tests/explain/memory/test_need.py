@@ -10,7 +10,7 @@ from gputui.explain.advice import findings
 from gputui.explain.advice.held.holders import device_holders
 from gputui.explain.answer.verdict import holders_at_top, look_holders, verdict
 from gputui.explain.documents.attach import attach_document
-from gputui.explain.memory.need import looked_at, need_of, stem_of
+from gputui.explain.memory.need import Need, looked_at, need_of, need_words, stem_of
 from gputui.explain.moment.probe_state import ProbeState, after, at_top, moment_among
 from gputui.model.attached.analysis import Finding
 from gputui.model.attached.moment import Surroundings, TargetMoment
@@ -92,6 +92,14 @@ def test_nothing_is_said_of_memory_without_an_owner() -> None:
     assert sentence(seen(unnamed, BOTTOM)) == (
         "Each step needs up to 2.0 GiB of the device; 1.4 GiB of it only within the step, 100 MiB of it activations."
     )
+
+
+def test_nothing_is_said_of_memory_newer_than_the_last_look() -> None:
+    now = seen(BOTTOM).devices[0].layout
+    top = replace(now, by_category={**now.by_category, Category.NEWER: 1200 * MIB})
+    assert need_words(Need(2000 * MIB, 600 * MIB, 0.5), top, None)[0].endswith("1.4 GiB of it only within the step.")
+    higher = replace(top, statistics=replace(top.statistics, allocated_bytes=1800 * MIB))
+    assert need_words(Need(2000 * MIB, 600 * MIB, 0.5), higher, now)[0].endswith("of it only within the step.")
 
 
 def test_nothing_is_said_of_looks_between_which_the_program_has_changed() -> None:

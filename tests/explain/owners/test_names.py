@@ -22,6 +22,16 @@ ELEMENTS = {
     "outputs['val'][3]": "output",
     "probe.features['0.0']": "feature",
     "cache": "tensor",
+    "self.kv_caches": "kv_cache",
+    "batches": "batch",
+    "entries": "entry",
+    "indices": "index",
+    "bias": "tensor",
+    "biases": "bias",
+    "positions['pos']": "position",
+    "status": "tensor",
+    "axis": "tensor",
+    "class": "tensor",
 }
 LISTS = {(): "", ("a",): "a", ("a", "b"): "a and b", ("a", "a", "b"): "a and b", tuple("abcde"): "a, b, c and 2 more"}
 

@@ -72,6 +72,12 @@ def test_a_rank_that_does_not_answer_comes_before_all_that_are_behind():
     assert found.headline == "Rank 3 (PID 13 on 10.0.0.7) is dead to NCCL."
 
 
+def test_several_ranks_that_do_not_answer_are_counted():
+    gone = tuple(missing(number, 10 + number, "10.0.0.7") for number in (1, 2, 3))
+    headline = told(communicator(rank(0, 10), gone=gone)).headline
+    assert headline == "Rank 1 (PID 11 on 10.0.0.7) does not answer NCCL. Nor do 2 more."
+
+
 def test_an_error_of_nccl_is_said_in_words():
     found = told(communicator(rank(0, 10, error=6), rank(1, 11)))
     assert found.suspects[0].sentence == (

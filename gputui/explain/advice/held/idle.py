@@ -11,6 +11,7 @@ from gputui.explain.advice.thresholds import FEWEST_ELEMENTS, KEPT_SHARE, PART_B
 from gputui.explain.owners.names import counted, singular
 from gputui.model.attached.analysis import Finding
 from gputui.model.attached.moment import DeviceLayout
+from gputui.model.attached.owners import OwnerName
 from gputui.model.attached.tensors import Container
 from gputui.model.weight import Weight
 from gputui.units import format_bytes
@@ -114,7 +115,7 @@ def _why(situation: Situation) -> str:
 
 def _free_graph(holder: Holder) -> str:
     name = holder.name
-    if name.startswith(("Out[", "_")):
+    if not holder.place and OwnerName(name).output[0] == name:
         return f"Delete it (%xdel {name}), or compute it under torch.no_grad()."
     return (
         f"Delete it (del {name}) or keep only {name}.detach() after its backward pass; if it has none, compute it under"

@@ -220,7 +220,7 @@ def _without_tensors(variable: GrowingVariable) -> str:
         otherwise = "let it go once its tensors have been used" if are_several else "make it once in its final size"
         return f"Keep {name} in host memory (.cpu()), or {otherwise}."
     if container.limit:
-        full = format_bytes(variable.kept.device_bytes * container.limit // container.elements)
+        full = format_bytes(variable.kept.device_bytes * container.limit // max(1, container.elements))
         limit = "maxsize" if container.type == CACHE else "maxlen"
         choose = "Choose" if variable.is_full else f"When it is full, it takes {full}: choose"
         return f"{choose} a smaller {limit}, or keep its tensors in host memory (.cpu())."

@@ -168,7 +168,7 @@ def _growing_container(run: _Run, device: int) -> GrowingVariable:
     names = {container.name for _, container in run}
     graphs = round(now.elements * now.graphs / now.read) if now.read else 0
     kept = kept_by(last, names, device, now, graphs)
-    share = (now.elements - before.elements) / now.elements
+    share = (now.elements - before.elements) / max(1, now.elements)  # a false probe or file may say 0
     is_on_device = kept.device_bytes >= min(GROWTH_BYTES, kept.freed_on_host_bytes)
     grown = kept.device_bytes if is_on_device else kept.freed_on_host_bytes
     named = min((container for _, container in run), key=lambda container: (not container.where, len(container.name)))
