@@ -8,10 +8,10 @@ import pytest
 
 from gputui.commands.printed.check import annotation, sentences_of
 from gputui.errors import UsageError
-from gputui.explain.check.baseline import Baseline, baseline_of, baseline_text, baselines_of
+from gputui.explain.check.baseline import Baseline, Part, baseline_of, baseline_text, baselines_of
 from gputui.explain.check.checked import Checked, checked
 from gputui.explain.check.target import Target
-from gputui.units import GIB
+from gputui.units import GIB, MIB
 
 TARGET = Target("train", "training:setup", {"batch": 32})
 
@@ -93,6 +93,12 @@ def test_a_baseline_is_read_as_it_was_written(rehearsals):
     assert baselines_of(text, "memory.json") == {"train": baseline}
     assert len(text.splitlines()) < 40  # equal layers are one line
     assert baseline_text(baselines_of(text, "memory.json")) == text
+
+
+def test_a_list_that_holds_as_much_as_each_of_its_layers_is_read_as_it_was_written():
+    parts = {Part("activation", "layers", layer, "gelu"): MIB for layer in (None, 0, 1)}
+    baseline = Baseline("2.11.0", 3 * MIB, 3 * MIB, parts)
+    assert baselines_of(baseline_text({"train": baseline}), "memory.json") == {"train": baseline}
 
 
 WRONG = {
