@@ -137,6 +137,15 @@ def test_a_budget_is_met_with_what_is_to_spare_or_missed_by_what_is_lacking(rehe
     assert "more than its budget of " in sentences_of(misses)[0]
 
 
+def test_a_peak_that_has_risen_above_its_budget_says_both(rehearsals):
+    before = of(rehearsals, "checkpointed").peak
+    check = of(rehearsals, "two whole", baseline_of(before), budget_bytes=before.reserved_bytes // 2)
+    assert (check.fits, check.is_risen) == (False, True)
+    for words in (" against its baseline of ", "more than its budget of ", "Activations of layers.5 hold "):
+        assert words in " ".join(sentences_of(check))
+        assert words in annotation(check)
+
+
 def test_a_plan_begins_with_the_cheapest_change(rehearsals):
     target = Target("train", "training:setup", {"batch": 32}, budget_bytes=GIB)
     plan = checked(target, rehearsals["two whole"], {}, with_plan=True).plan
