@@ -115,6 +115,14 @@ def test_eight_bit_states_have_a_byte_for_each_element_and_scales():
     assert before - after == pytest.approx(saved, abs=4096)
 
 
+def test_eight_bit_states_stay_as_they_are_in_half_precision():
+    states_alone, both = (
+        answer(trained(), Case("", changes=changes)).outcome.allocated_bytes
+        for changes in (("8-bit-states",), ("8-bit-states", "bfloat16"))
+    )
+    assert states_alone - both == 4 * MIB  # half of the parameters
+
+
 def test_half_precision_takes_half():
     assert peak(trained(), "bfloat16") == pytest.approx(peak(trained()) / 2, abs=1)
 
