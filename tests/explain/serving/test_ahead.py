@@ -65,6 +65,21 @@ def test_parameters_are_those_that_were_published(configuration: dict[str, Any],
     assert counted == pytest.approx(published, rel=1e-4)
 
 
+LINEAR = LLAMA_8B | {"layer_types": ["linear_attention", "linear_attention", "linear_attention", "full_attention"] * 8}
+
+
+def test_layers_that_keep_a_state_have_weights_and_no_part_in_the_cache():
+    model, like = (architecture_of(configuration, "model") for configuration in (LINEAR, LLAMA_8B))
+    assert elements_of(model, 1) == elements_of(like, 1)
+    assert [group.layers for group in cache_plan(model, "bfloat16", "auto", None, 1).groups] == [8]
+    assert "keep a state for each request" in model.doubts[0]
+
+
+def test_a_model_without_a_kv_cache_is_a_sentence():
+    with pytest.raises(GputuiError, match=r"No layer of model has a KV cache\. .* attention in some"):
+        architecture_of(LLAMA_8B | {"layer_types": ["linear_attention"] * 32}, "model")
+
+
 TOKEN_BYTES = {
     "grouped heads": (LLAMA_8B, "auto", 1, 2 * 32 * 8 * 128 * 2),
     "in 8 bits": (LLAMA_8B, "fp8", 1, 2 * 32 * 8 * 128),
