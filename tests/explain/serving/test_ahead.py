@@ -8,13 +8,15 @@ from typing import Any
 import pytest
 
 from gputui.errors import GputuiError, UsageError
+from gputui.explain.documents.serving_ahead import start_document
 from gputui.explain.serving.ahead.architecture import architecture_of
 from gputui.explain.serving.ahead.cache import cache_plan
 from gputui.explain.serving.ahead.command_line import ServeFlags, serve_flags
 from gputui.explain.serving.ahead.device import device_by_name
 from gputui.explain.serving.ahead.elements import elements_of
 from gputui.explain.serving.ahead.start import Start, Verdict, start_of
-from gputui.explain.serving.ahead.words import headline, other_flags
+from gputui.explain.serving.ahead.words import headline, length_words, other_flags
+from gputui.explain.serving.capacity import LONGEST
 from gputui.model.checkpoint import Checkpoint, StoredTensors
 from gputui.units import GIB, MIB
 
@@ -102,6 +104,13 @@ def test_layers_of_two_kinds_share_tables_as_in_the_server():
     assert [window is None for window in model.windows].count(True) == 5
     groups = cache_plan(model, "bfloat16", "auto", None, 1).groups
     assert [(group.layers, group.sliding_window) for group in groups] == [(5, 1024)] * 5 + [(4, 1024), (5, None)]
+
+
+def test_where_all_layers_have_a_window_the_length_is_not_the_trouble():
+    start = started(LLAMA_8B | {"sliding_window": 4096})
+    assert start.worst.longest == start.best.longest == LONGEST
+    assert length_words(start) == ""
+    assert start_document(start, ())["least"]["longest_request_tokens"] is None
 
 
 def model_of(configuration: dict[str, Any], **stored: Any) -> Checkpoint:

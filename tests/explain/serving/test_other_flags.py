@@ -7,9 +7,17 @@ from dataclasses import replace
 import pytest
 
 from gputui.errors import UsageError
+from gputui.explain.documents.serving import result_document
 from gputui.explain.serving.asked import flags_of, is_of_server
-from gputui.explain.serving.capacity import blocks_of_request, longest_request, more_requests, tokens_in
+from gputui.explain.serving.capacity import (
+    blocks_of_request,
+    longest_in_words,
+    longest_request,
+    more_requests,
+    tokens_in,
+)
 from gputui.explain.serving.other_flags import Flags, with_flags
+from gputui.explain.serving.words import length_words
 from gputui.model.attached.serving import (
     KvCache,
     KvGroup,
@@ -111,6 +119,15 @@ def test_layers_with_a_window_keep_no_more_than_that_and_a_batch():
     assert blocks_of_request((LLAMA,), 131072, SETTINGS) == 8192
     assert blocks_of_request((window,), 131072, SETTINGS) == -(-(4095 + 16384) // 16) + 1
     assert tokens_in(1000, (LLAMA, window), SETTINGS) < tokens_in(1000, (LLAMA,), SETTINGS)
+
+
+def test_where_all_layers_have_a_window_requests_may_have_any_length():
+    cache = replace(SERVER.cache, groups=(replace(LLAMA, sliding_window=4096),))
+    server = replace(SERVER, cache=cache)
+    assert length_words(server).startswith("max_model_len is 1,024; this KV cache allows any length. The model was")
+    found = with_flags(server, Flags())
+    assert longest_in_words(found.longest) == "any length"
+    assert result_document(found)["longest_request_tokens"] is None
 
 
 def test_allocations_of_single_layers_add_up_in_older_versions():

@@ -111,7 +111,7 @@ class Architecture:
 
 
 def architecture_of(configuration: Mapping[str, Any], name: str) -> Architecture:
-    """The sizes in a config.json. Raises GputuiError for a missing key or impossible value, or a model without a KV cache."""
+    """The sizes in a config.json. Raises GputuiError for a key that is missing or cannot be, or without a KV cache."""
     said = _text_model(configuration)
     text = {**DEFAULTS.get(str(said.get("model_type")), {}), **said}
     read = _Reader(text, name)
