@@ -220,6 +220,17 @@ LINES = {
     "the length that fits": (["m", "--max-model-len", "-1"], {"model": "m", "max_model_len": 0}),
     "a flag": (["--model", "m", "--enforce-eager"], {"model": "m", "enforce_eager": True}),
     "others": (["m", "--port", "80", "--no-log", "-x"], {"model": "m", "others": ("--port", "--no-log", "--x")}),
+    "a file": (["--log-config-file", "log.json", "m"], {"model": "m", "others": ("--log-config-file",)}),
+    "endpoints": (
+        ["--disable-access-log-for-endpoints", "/health", "m"],
+        {"model": "m", "others": ("--disable-access-log-for-endpoints",)},
+    ),
+    "several values": (
+        ["--model", "m", "--served-model-name", "a", "b", "--disable-log-stats"],
+        {"model": "m", "others": ("--served-model-name", "--disable-log-stats")},
+    ),
+    "several for the last": (["m", "--api-key", "a", "b"], {"model": "m", "others": ("--api-key",)}),
+    "a switch before the model": (["--disable-log-stats", "m"], {"model": "m", "others": ("--disable-log-stats",)}),
     "apart": (["m", "--enable-lora", "-dp", "4"], {"model": "m", "apart": ("--enable-lora", "--data-parallel-size")}),
 }  # fmt: skip
 
@@ -232,6 +243,7 @@ def test_a_command_line_is_read_as_by_the_server(words: list[str], flags: dict[s
 WRONG_LINES = {
     "no model": ([], "needs a model"),
     "two models": (["a", "b"], "takes one model"),
+    "a model behind a switch": (["a", "--enforce-eager", "b"], "takes one model"),
     "no value": (["m", "--max-model-len"], "--max-model-len needs a value"),
     "no number": (["m", "--max-model-len", "long"], "--max-model-len cannot be 'long'"),
     "more than all": (["m", "--gpu-memory-utilization", "90"], "--gpu-memory-utilization cannot be '90'"),

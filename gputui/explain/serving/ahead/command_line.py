@@ -112,9 +112,10 @@ APART = frozenset(
 )  # fmt: skip
 """Flags that change the memory, and that the figures do not consider: `ServeFlags.apart`."""
 SWITCHES = re.compile(
-    r"(?:no|enable|disable|trust|use|return|calculate|async|skip|log)_.*|enforce_eager|headless|served"
+    r"(?!log_config_file|disable_access_log_for_endpoints)"
+    r"(?:(?:no|enable|disable|trust|use|return|calculate|async|skip|log)_.*|enforce_eager|headless)"
 )
-"""Names of flags without a value, most by how they begin."""
+"""Names of flags without a value, most by how they begin, but for two that begin so and have one."""
 
 
 def serve_flags(words: Sequence[str]) -> ServeFlags:
@@ -142,10 +143,11 @@ def serve_flags(words: Sequence[str]) -> ServeFlags:
 
 def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Flags by name with their values; the name is "" for a word that belongs to no flag."""
-    rest = list(words)
+    rest, has_model = list(words), False
     while rest:
         word = rest.pop(0)
         if not word.startswith("-") or word == "-":
+            has_model = True
             yield "", word
             continue
         flag, sign, text = word.partition("=")
@@ -155,10 +157,12 @@ def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
             if not sign and not rest:
                 cause = f"{flag} needs a value."
                 raise UsageError(cause, f"It is {FLAGS[name].form}.")
+            has_model = has_model or name == "model"
             yield name, text if sign else rest.pop(0)
         else:
-            if not sign and rest and not rest[0].startswith("-") and not SWITCHES.fullmatch(name):
-                text = rest.pop(0)
+            takes_more = not sign and not SWITCHES.fullmatch(name)
+            while takes_more and rest and not rest[0].startswith("-"):
+                text, takes_more = rest.pop(0), has_model  # of a list of values; a word before the model may be it
             yield name, text
 
 
