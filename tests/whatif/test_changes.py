@@ -163,6 +163,12 @@ def test_a_case_by_hand_takes_changes():
     assert (case.changes, case.settings, case.batch) == (("8-bit-states",), "expandable_segments:True", (4, 16))
 
 
+def test_a_size_by_hand_has_a_unit():
+    assert case_of("24G").device_memory_bytes == case_of("24GiB").device_memory_bytes == 24 << 30
+    with pytest.raises(UsageError, match=r"memory cannot be '24'\. Write a size with its unit"):
+        case_of("24")
+
+
 def test_a_recorded_trace_offers_changes_that_its_phases_allow(capsys):
     assert main(["whatif", HISTORY, "--with", "no-grad", "--json"]) == 0
     case = json.loads(capsys.readouterr().out)["cases"][0]

@@ -168,6 +168,7 @@ def test_without_what_it_follows_from_there_is_no_result(server):
 
 def test_flags_are_read_as_people_write_them():
     assert flags_of("--max-model-len:131072,kv_cache_dtype:fp8") == Flags(max_model_len=131072, kv_cache_dtype="fp8")
+    assert flags_of("max_model_len:32K") == Flags(max_model_len=32768)
     both = flags_of("tensor-parallel-size:2,enforce-eager:true")
     assert both == Flags(tensor_parallel_size=2, enforce_eager=True)
     assert both.words == "tensor_parallel_size=2, enforce_eager=true"
@@ -180,6 +181,7 @@ WRONG = {
     "graphs that are not there": "enforce_eager:false",
     "no flag": "max_seqs:3,block_size:16",
     "no number": "max_model_len:long",
+    "a length that is not known": "max_model_len:auto",
     "none at all": "block_size:0",
     "more than the device": "gpu_memory_utilization:1.5",
     "no type": "kv_cache_dtype:fp7",
