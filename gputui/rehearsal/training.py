@@ -8,6 +8,7 @@ from typing import Any, Callable, Iterator, NamedTuple
 import torch
 from torch.utils._pytree import tree_map
 
+from .host import take_place
 from .requests import Requests
 from .tensors import DEVICE, DeviceTensor
 
@@ -61,12 +62,11 @@ def dict_of(batch: Any) -> Any:
 
 
 def move(model: Any) -> None:
-    """Replace parameters and buffers that are not on the GPU by new ones there; an optimizer keeps the old objects."""
+    """Move the model to the GPU as `Module.to` does: parameters stay the same objects, which an optimizer may hold."""
     for module in model.modules() if isinstance(model, torch.nn.Module) else ():
-        for name, parameter in list(module._parameters.items()):
+        for parameter in module._parameters.values():
             if parameter is not None and not _is_there(parameter):
-                moved = torch.nn.Parameter(torch.empty_like(parameter, device=DEVICE), parameter.requires_grad)
-                module._parameters[name] = moved
+                take_place(parameter, torch.empty_like(parameter, device=DEVICE))
         for name, buffer in list(module._buffers.items()):
             if buffer is not None and not _is_there(buffer):
                 module._buffers[name] = torch.empty_like(buffer, device=DEVICE)

@@ -58,6 +58,7 @@ MISTAKES = {
     "unknown device": (["--device", "H10"], "The memory of a 'H10' is not known. Did you mean"),
     "device and budget": (["--device", "H100", "--budget", "1GiB"], "Give one of them."),
     "a budget in words": (["--budget", "much"], "Write a size with its unit, such as 24GiB."),
+    "a budget without a unit": (["--budget", "80"], "Write a size with its unit, such as 24GiB."),
     "a tolerance in words": (["--tolerance", "little"], "Write a share in percent, such as 2%."),
     "no program": (["--run"], "No program is named to run. For example: gputui check --run train.py"),
     "a launcher": (["--run", "torchrun", "train.py"], "Name the script itself: gputui check --world-size 8 --run"),

@@ -8,10 +8,10 @@ import pytest
 
 from gputui.commands.printed.check import annotation, sentences_of
 from gputui.errors import UsageError
-from gputui.explain.check.baseline import Baseline, baseline_of, baseline_text, baselines_of
+from gputui.explain.check.baseline import Baseline, Part, baseline_of, baseline_text, baselines_of
 from gputui.explain.check.checked import Checked, checked
 from gputui.explain.check.target import Target
-from gputui.units import GIB
+from gputui.units import GIB, MIB
 
 TARGET = Target("train", "training:setup", {"batch": 32})
 
@@ -95,6 +95,12 @@ def test_a_baseline_is_read_as_it_was_written(rehearsals):
     assert baseline_text(baselines_of(text, "memory.json")) == text
 
 
+def test_a_list_that_holds_as_much_as_each_of_its_layers_is_read_as_it_was_written():
+    parts = {Part("activation", "layers", layer, "gelu"): MIB for layer in (None, 0, 1)}
+    baseline = Baseline("2.11.0", 3 * MIB, 3 * MIB, parts)
+    assert baselines_of(baseline_text({"train": baseline}), "memory.json") == {"train": baseline}
+
+
 WRONG = {
     "no JSON": "{",
     "another document": "[]",
@@ -129,6 +135,15 @@ def test_a_budget_is_met_with_what_is_to_spare_or_missed_by_what_is_lacking(rehe
     assert "fits 1.0 GiB with " in sentences_of(fits)[0]
     assert (misses.fits, misses.fails) == (False, True)
     assert "more than its budget of " in sentences_of(misses)[0]
+
+
+def test_a_peak_that_has_risen_above_its_budget_says_both(rehearsals):
+    before = of(rehearsals, "checkpointed").peak
+    check = of(rehearsals, "two whole", baseline_of(before), budget_bytes=before.reserved_bytes // 2)
+    assert (check.fits, check.is_risen) == (False, True)
+    for words in (" against its baseline of ", "more than its budget of ", "Activations of layers.5 hold "):
+        assert words in " ".join(sentences_of(check))
+        assert words in annotation(check)
 
 
 def test_a_plan_begins_with_the_cheapest_change(rehearsals):

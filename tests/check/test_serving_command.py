@@ -49,7 +49,8 @@ def test_the_device_may_stand_before_the_server(model: str, capsys: pytest.Captu
 REFUSED = {
     "no device": ((), "needs a device, and one of them"),
     "two devices": (("--device", "H100", "--device-memory", "80GiB"), "needs a device, and one of them"),
-    "bytes without a unit": (("--device-memory", "80"), "No GPU has 80 B."),
+    "less than any GPU": (("--device-memory", "80B"), "No GPU has 80 B."),
+    "memory without a unit": (("--device-memory", "80"), "cannot be '80'. Write a size with its unit"),
     "an unknown one": (("--device", "H1000"), "The memory of a 'H1000' is not known"),
     "a device without a name": (("--device",), "--device needs a value"),
     "a wrong value": (("--device", "H100", "-tp", "two"), "--tensor-parallel-size cannot be 'two'"),

@@ -87,6 +87,36 @@ def test_the_phase_follows_from_the_stack(name: str) -> None:
     assert phase_of(failure) is phase
 
 
+FUNCTIONS = {
+    Phase.EVALUATION: (
+        "evaluate",
+        "run_eval",
+        "validation_step",
+        "val_epoch",
+        "test_model",
+        "test2",
+        "predict_step",
+        "generate",
+    ),
+    Phase.FORWARD: (
+        "retrieval_loss",
+        "invalidate_cache",
+        "predict_noise",
+        "generate_anchors",
+        "latest",
+        "interval",
+        "step",
+    ),
+}
+
+
+@pytest.mark.parametrize(("phase", "name"), [(phase, name) for phase, names in FUNCTIONS.items() for name in names])
+def test_an_evaluation_is_told_by_whole_words_of_a_functions_name(phase: Phase, name: str) -> None:
+    failure = failed(Tensor(64, "x"), stack=(MODULE, replace(EVALUATE, function=name), MAIN)).failure
+    assert failure is not None
+    assert phase_of(failure) is phase
+
+
 STDLIB = CallSite("/usr/lib/python3.11/threading.py", 982, "run")
 MODEL = CallSite("/venv/lib/python3.11/site-packages/transformers/activations.py", 66, "forward")
 FROZEN = CallSite("<frozen runpy>", 88, "_run_code")
@@ -233,6 +263,13 @@ def test_a_remedy_is_enough_when_it_covers_what_was_missing() -> None:
         analysis = analysis_of(failed(BIG, grads, requested_mib=requested_mib))
         assert analysis is not None
         assert (analysis.remedies[0].kind, analysis.remedies[0].is_enough) == ("gradients", is_enough)
+
+
+def test_where_as_much_was_free_no_remedy_is_measured_by_what_was_missing() -> None:
+    *_, remedies = sections_of(failed(BIG, Tensor(512, "model.weight.grad", Category.GRADIENT), free_mib=256))
+    assert remedies.title == "What would have made room, the least effort first"
+    (row,) = remedies.tables[0].rows
+    assert (row.size, row.mark, row.is_good) == ("512 MiB", "", False)
 
 
 def test_an_error_without_a_look_still_has_its_request() -> None:

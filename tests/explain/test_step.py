@@ -16,6 +16,7 @@ from gputui.explain.step.phases import Phase, phase_of_stack
 from gputui.explain.step.step import Grouping, Step, step_of
 from gputui.explain.step.summary import cost_words, extent, headline
 from gputui.explain.step.timeline import BEFORE, timeline_of
+from gputui.explain.step.view import StepView
 from gputui.model.attached.allocator import CallSite
 from gputui.model.attached.tensors import Category
 from gputui.model.attached.trace import FREE_REQUESTED, Trace
@@ -35,6 +36,15 @@ def stepped(recording: Recording, *, has_stacks: bool = True) -> Step:
     step = step_of(recording.trace(has_stacks=has_stacks), recording.look())
     assert step is not None
     return step
+
+
+def test_nothing_is_computed_for_a_device_without_a_trace() -> None:
+    view, recorded = StepView(), training().recorded()
+    begun: list[Trace] = []
+    view.follow(recorded, 0, lambda trace, _look, _take: begun.append(trace))
+    assert (len(begun), view.is_building) == (1, True)
+    view.follow(recorded, 1, lambda trace, _look, _take: begun.append(trace))
+    assert (len(begun), view.is_building) == (1, False)
 
 
 def test_the_curves_add_up_to_what_is_alive() -> None:

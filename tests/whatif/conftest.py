@@ -42,8 +42,9 @@ WORKSPACE = {"FAKEGPU_CUBLAS_HANDLES": "1"}
 @pytest.fixture(scope="session")
 def reports(torch_path, tmp_path_factory) -> dict[str, dict[str, Any]]:
     """The reports on the functions in `ahead.py`, on tensors without data."""
-    forms = ("evaluation", "dictionary", "step", "masked", "number", "broken", "unknown_size", "compiled", "evaluatoin")
-    names = ("gpt", "lora", "resnet", "unet", *forms)
+    forms = ("evaluation", "dictionary", "on_host", "step", "masked")
+    mistakes = ("number", "broken", "unknown_size", "compiled", "evaluatoin")
+    names = ("gpt", "lora", "resnet", "unet", *forms, *mistakes)
     return torches.run_once(tmp_path_factory, torch_path, PROGRAMS / "ahead.py", *names, variables=WORKSPACE)
 
 

@@ -127,6 +127,32 @@ def test_a_trace_that_contradicts_its_map_is_refused_with_a_sentence():
         answer(program, AS_RECORDED)
 
 
+@pytest.mark.parametrize("events", [1, 10], ids=["fewer events than blocks before them", "more events"])
+@pytest.mark.parametrize("is_known", [False, True], ids=["of unknown steps", "of steps alike"])
+def test_a_device_too_small_for_what_was_there_before_the_trace_says_which_request_fails(events, is_known):
+    """Five blocks of 30 MiB, then blocks of 1 MiB that come and go, on a device of 100 MiB."""
+    before = [(number << 32, 30 * MIB) for number in range(1, 6)]
+    names = ("alloc", "free_requested", "free_completed")
+    trace = Trace(
+        0,
+        bytes(map(ACTIONS.index, names)) * events,
+        array("Q", [9 << 32]) * (3 * events),
+        array("Q", [MIB]) * (3 * events),
+        array("Q", [0]) * (3 * events),
+        array("q", [0]) * (3 * events),
+        array("i", [-1]) * (3 * events),
+    )
+    segments = [
+        Segment(0, base, size, 0, False, False, (0, 0), (Block(base, size, size, BlockState.ACTIVE_ALLOCATED),))
+        for base, size in before
+    ]
+    program = recorded(trace, segments, DEFAULTS)
+    program = program if is_known else replace(program, beginning=None)
+    outcome = answer(program, Case("a smaller device", "expandable_segments:True", None, 100 * MIB)).outcome
+    assert (outcome.failed_at, outcome.failed_request_bytes) == (0, 30 * MIB)
+    assert outcome.peak_allocated_bytes == 90 * MIB
+
+
 def snapshot_file(path: Path, requested_bytes: int) -> Path:
     """The program in PyTorch's format."""
     events, bases = fragmenting(requested_bytes)

@@ -57,15 +57,26 @@ def test_a_function_may_return(reports, form, parts):
     assert [name for _, name in rehearsed(reports[form]).marks] == parts
 
 
-def test_each_request_has_its_category_and_module(reports):
-    rehearsal = rehearsed(reports["dictionary"])
+def bytes_by_category(rehearsal: Rehearsal) -> dict[str, int]:
     by_category: dict[str, int] = {}
     for category, size_bytes in zip(rehearsal.categories, rehearsal.sizes_bytes, strict=True):
         by_category[category] = by_category.get(category, 0) + size_bytes
+    return by_category
+
+
+def test_each_request_has_its_category_and_module(reports):
+    rehearsal = rehearsed(reports["dictionary"])
+    by_category = bytes_by_category(rehearsal)
     assert by_category["parameter"] == 4 * MIB
     assert by_category["gradient"] == 2 * 4 * MIB
     assert by_category["optimizer_state"] == 2 * 4 * MIB
     assert "layer" in rehearsal.modules
+
+
+def test_a_model_that_is_made_in_host_memory_is_moved_with_what_its_optimizer_and_its_layers_share(reports):
+    by_category = bytes_by_category(rehearsed(reports["on_host"]))
+    assert by_category["parameter"] == 4 * MIB
+    assert by_category["optimizer_state"] == 2 * 4 * MIB
 
 
 def test_values_that_nobody_knows_are_said(reports):

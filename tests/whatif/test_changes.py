@@ -115,6 +115,14 @@ def test_eight_bit_states_have_a_byte_for_each_element_and_scales():
     assert before - after == pytest.approx(saved, abs=4096)
 
 
+def test_eight_bit_states_stay_as_they_are_in_half_precision():
+    states_alone, both = (
+        answer(trained(), Case("", changes=changes)).outcome.allocated_bytes
+        for changes in (("8-bit-states",), ("8-bit-states", "bfloat16"))
+    )
+    assert states_alone - both == 4 * MIB  # half of the parameters
+
+
 def test_half_precision_takes_half():
     assert peak(trained(), "bfloat16") == pytest.approx(peak(trained()) / 2, abs=1)
 
@@ -153,6 +161,12 @@ def test_a_change_of_nothing_is_refused():
 def test_a_case_by_hand_takes_changes():
     case = case_of("8-bit-states expandable_segments:True 4:16")
     assert (case.changes, case.settings, case.batch) == (("8-bit-states",), "expandable_segments:True", (4, 16))
+
+
+def test_a_size_by_hand_has_a_unit():
+    assert case_of("24G").device_memory_bytes == case_of("24GiB").device_memory_bytes == 24 << 30
+    with pytest.raises(UsageError, match=r"memory cannot be '24'\. Write a size with its unit"):
+        case_of("24")
 
 
 def test_a_recorded_trace_offers_changes_that_its_phases_allow(capsys):

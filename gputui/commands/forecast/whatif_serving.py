@@ -10,6 +10,7 @@ from gputui.commands.reach.probes import attached, put_probes_in
 from gputui.errors import GputuiError
 from gputui.explain.documents.serving import result_document
 from gputui.explain.serving.asked import flags_of
+from gputui.explain.serving.capacity import longest_in_words
 from gputui.explain.serving.other_flags import Flags, Result, with_flags
 from gputui.output import put, put_document
 from gputui.units import format_bytes
@@ -54,6 +55,7 @@ def _report(results: Sequence[Result], width: int) -> str:
 
 def _row(result: Result) -> tuple[str, ...]:
     name, about = result.flags.words or "as it is", "" if result.is_exact else "about "
+    size, longest = format_bytes(result.kv_bytes), longest_in_words(result.longest)
     if result.error:
-        return name, format_bytes(result.kv_bytes), "does not start", "", f"{result.longest:,}"
-    return name, format_bytes(result.kv_bytes), f"{about}{result.blocks:,}", f"{result.tokens:,}", f"{result.longest:,}"
+        return name, size, "does not start", "", longest
+    return name, size, f"{about}{result.blocks:,}", f"{result.tokens:,}", longest

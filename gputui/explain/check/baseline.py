@@ -127,19 +127,20 @@ def _rows_text(parts: Parts) -> str:
 
 
 def _rows(parts: Parts) -> Iterator[dict[str, Any]]:
-    """One row for all parts that differ only in the number of the layer."""
-    layers: dict[tuple[str, str, str, int], list[int | None]] = {}
+    """One row for all parts that differ only in the number of the layer; a part of no layer has its own."""
+    layers: dict[tuple[str, str, str, int, bool], list[int]] = {}
     for part in sorted(parts, key=lambda part: (part.category, part.module, part.layer or 0, part.operation)):
-        layers.setdefault((part.category, part.module, part.operation, parts[part]), []).append(part.layer)
-    for (category, module, operation, size_bytes), numbers in layers.items():
+        key = part.category, part.module, part.operation, parts[part], part.layer is None
+        layers.setdefault(key, []).append(part.layer or 0)
+    for (category, module, operation, size_bytes, is_of_no_layer), numbers in layers.items():
         row = {"category": category, "module": module, "operation": operation, "bytes": size_bytes}
-        yield row if numbers == [None] else {**row, "layers": _ranges(numbers)}
+        yield row if is_of_no_layer else {**row, "layers": _ranges(numbers)}
 
 
-def _ranges(numbers: Sequence[int | None]) -> list[list[int]]:
+def _ranges(numbers: Sequence[int]) -> list[list[int]]:
     """The first and the last number of each run: [[0, 3], [5, 11]]."""
     runs: list[list[int]] = []
-    for number in sorted(number for number in numbers if number is not None):
+    for number in sorted(numbers):
         if runs and runs[-1][1] == number - 1:
             runs[-1][1] = number
         else:

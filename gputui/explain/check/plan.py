@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gputui.explain.whatif.advice import DEFAULT_EXPANDABLE
 from gputui.explain.whatif.cases import AS_WRITTEN, Answer, Case, LargestBatch, answer, changes_of, largest_batch
 from gputui.explain.whatif.changes import EVALUATION
 from gputui.explain.whatif.replay.recorded import Recorded
 
-SETTING = Case("expandable_segments:True", "expandable_segments:True")
 BATCH_ARGUMENTS = ("batch", "batch_size")
 """Arguments of the user's function that are taken for the batch."""
 
@@ -46,7 +46,7 @@ def option_of(recorded: Recorded, case: Case, budget_bytes: int, arguments: Mapp
 def _cases(recorded: Recorded) -> list[Case]:
     cases = [AS_WRITTEN]
     if not recorded.settings.is_expandable:
-        cases.append(SETTING)
+        cases.append(DEFAULT_EXPANDABLE)
     return cases + [case for case in changes_of(recorded) if EVALUATION not in case.changes]
 
 

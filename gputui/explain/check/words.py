@@ -29,18 +29,23 @@ def category_words(category: str) -> str:
 
 
 def verdict(check: Checked) -> str:
-    """The first sentence: how the peak has risen, or else how much the step needs and whether that fits."""
-    if check.is_risen:
-        return _risen(check)
-    need = f"{check.target.name} needs {format_bytes(check.peak.reserved_bytes)} {_where(check.peak)}"
+    """The first words: how the peak has risen, or else how much the step needs; and whether that fits."""
     budget = check.target.budget_bytes
+    if check.is_risen:
+        return _risen(check) if check.fits is not False else f"{_risen(check)} This is {_over(check)}"
+    need = f"{check.target.name} needs {format_bytes(check.peak.reserved_bytes)} {_where(check.peak)}"
     if budget is None:
         return f"{need}."
     if check.fits:
         return f"{need} and fits {format_bytes(budget)}{_spare(check, budget)}."
+    return f"{need}: {_over(check)}"
+
+
+def _over(check: Checked) -> str:
+    budget = check.target.budget_bytes or 0
     failed = format_bytes(check.peak.outcome.failed_request_bytes)
     over = format_bytes(check.peak.reserved_bytes - budget)
-    return f"{need}: {over} more than its budget of {format_bytes(budget)}, where a request of {failed} fails."
+    return f"{over} more than its budget of {format_bytes(budget)}, where a request of {failed} fails."
 
 
 def _spare(check: Checked, budget: int) -> str:

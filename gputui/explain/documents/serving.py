@@ -6,7 +6,14 @@ from dataclasses import asdict
 from typing import Any
 
 from gputui.explain.serving.asleep import asleep
-from gputui.explain.serving.capacity import blocks_in_use, is_exact, longest_request, more_requests, tokens_in
+from gputui.explain.serving.capacity import (
+    blocks_in_use,
+    is_exact,
+    longest_in_document,
+    longest_request,
+    more_requests,
+    tokens_in,
+)
 from gputui.explain.serving.division import division
 from gputui.explain.serving.other_flags import Result
 from gputui.explain.serving.words import larger
@@ -46,6 +53,7 @@ def serving_document(moment: TargetMoment) -> dict[str, Any] | None:
 def _cache(serving: Serving) -> dict[str, Any]:
     cache, use, settings = serving.cache, serving.use, serving.settings
     is_pool_known = use.blocks is not None and use.free_blocks is not None
+    longest = longest_request(cache.blocks, cache.groups, settings) if cache.blocks else None
     return {
         "bytes": cache.size_bytes,
         "blocks": cache.blocks,
@@ -53,7 +61,7 @@ def _cache(serving: Serving) -> dict[str, Any]:
         "bytes_per_block": cache.bytes_per_block,
         "layers": cache.layers or None,
         "groups": [asdict(group) for group in cache.groups],
-        "longest_request_tokens": longest_request(cache.blocks, cache.groups, settings) if cache.blocks else None,
+        "longest_request_tokens": longest_in_document(longest),
         "is_exact": is_exact(cache),
         "blocks_in_use": blocks_in_use(serving) if is_pool_known else None,
         "blocks_free": use.free_blocks,
@@ -68,7 +76,7 @@ def result_document(result: Result) -> dict[str, Any]:
         "kv_bytes": result.kv_bytes,
         "blocks": result.blocks,
         "tokens": result.tokens,
-        "longest_request_tokens": result.longest,
+        "longest_request_tokens": longest_in_document(result.longest),
         "error": result.error or None,
         "is_exact": result.is_exact,
     }

@@ -9,6 +9,7 @@ from typing import Any
 from gputui.explain.serving.ahead.estimates import Between
 from gputui.explain.serving.ahead.start import End, Start
 from gputui.explain.serving.ahead.words import doubts
+from gputui.explain.serving.capacity import longest_in_document
 
 
 def start_document(start: Start, others: Sequence[tuple[str, Start]]) -> dict[str, Any]:
@@ -39,12 +40,12 @@ def _answer(start: Start) -> dict[str, Any]:
     }
 
 
-def _end(end: End) -> dict[str, int]:
+def _end(end: End) -> dict[str, int | None]:
     return {
         "kv_bytes": end.kv_bytes,
         "blocks": end.blocks,
         "tokens": end.tokens,
-        "longest_request_tokens": end.longest,
+        "longest_request_tokens": longest_in_document(end.longest),
     }
 
 

@@ -19,7 +19,11 @@ AUTOGRAD_THREAD = "pt_autograd"
 _LIBRARY = re.compile(r"^<|/(site|dist)-packages/|/lib(64)?/python\d+\.\d+/")
 _TORCH = re.compile(r"^<|/(site|dist)-packages/torch/|/lib(64)?/python\d+\.\d+/(?!(site|dist)-packages/)")
 _OPTIMIZER_FILE = re.compile(r"/torch/optim/|/optimizers?/")
-_EVALUATION = re.compile(r"eval|valid|predict|generate|inference|(^|_)test", re.IGNORECASE)
+_EVALUATION = re.compile(
+    r"(?<![a-zA-Z])(?:(?i:eval(?:uate|uation)?|val(?:id|idate|idation)?|inference|test)(?![a-z])"
+    r"|(?i:predict|generate)(?:_step)?$)"
+)
+"""Whole words of a function's name; what is predicted or generated is named where it is a part of a training step."""
 _MODULE_FILE = re.compile(r"/torch/nn/modules/module\.py$")
 _CALL = re.compile(r"_call_impl$|_slow_forward$")
 """The functions of module.py that run a forward pass; others of that file move a model to a device."""

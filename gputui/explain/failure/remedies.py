@@ -18,7 +18,7 @@ from gputui.model.attached.moment import DeviceMoment, TargetMoment
 from gputui.model.attached.owners import KEEPERS
 from gputui.model.attached.tensors import WEIGHTS, Category, Container
 from gputui.model.machine.device import CONTEXT_BYTES
-from gputui.units import MIB, format_bytes
+from gputui.units import format_bytes
 
 ELEMENTS = 4
 """A list of fewer elements that keep graphs is not taken for a growing one."""
@@ -286,13 +286,13 @@ RULES = (
 
 
 def remedies_for(case: Case, rules: Sequence[Rule]) -> tuple[Remedy, ...]:
-    """The remedies of the rules that apply, in their order, without those that give next to nothing."""
-    is_known = case.short_bytes > 0 or not case.failure.asked_by
-    least = min(PART_BYTES, max(MIB, case.short_bytes), case.short_bytes) if is_known else PART_BYTES
+    """The remedies of the rules that apply, in their order, without those that give too little to matter."""
+    is_known = case.short_bytes > 0
+    least = min(PART_BYTES, case.short_bytes) if is_known else PART_BYTES
     remedies = []
     for rule in rules:
         size_bytes = rule.bytes(case)
-        if size_bytes >= least and size_bytes:
+        if size_bytes >= least:
             text = rule.text.format(bytes=format_bytes(size_bytes), **rule.words(case))
             is_enough = size_bytes >= case.short_bytes if is_known else None
             remedies.append(Remedy(rule.kind, text, size_bytes, is_enough, rule.is_at_most))

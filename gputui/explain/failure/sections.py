@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gputui.explain.failure.analysis import analysis_of
 from gputui.explain.failure.sentences import PINNED, headline, place_sentences, room_sentences
 from gputui.explain.whatif.advice import Replayed
-from gputui.model.attached.failure import Failure, FailureAnalysis, Holder, Phase, Remedy
+from gputui.model.attached.failure import FailureAnalysis, Holder, Phase, Remedy
 from gputui.model.attached.moment import TargetMoment
 from gputui.model.attached.tensors import Category
 from gputui.model.reading import value_of
@@ -83,7 +83,7 @@ def sections_of(moment: TargetMoment, replayed: Replayed | None = None) -> tuple
     none = NO_REMEDY
     if failure.asked_by == PINNED:
         none = NOTHING_PINNED if value_of(moment.host.pinned_bytes) == 0 else PIN_LESS
-    return request, _holders(moment, analysis), _remedies(failure, analysis, replayed, none)
+    return request, _holders(moment, analysis), _remedies(analysis, replayed, none)
 
 
 def _holders(moment: TargetMoment, analysis: FailureAnalysis) -> Section:
@@ -119,10 +119,9 @@ def _table(heading: str, holders: tuple[Holder, ...], whole: int) -> Table:
     return Table(heading, rows)
 
 
-def _remedies(failure: Failure, analysis: FailureAnalysis, replayed: Replayed | None, none: str) -> Section:
+def _remedies(analysis: FailureAnalysis, replayed: Replayed | None, none: str) -> Section:
     """The section of remedies; `none` is the sentence where no remedy is known."""
-    is_known = analysis.short_bytes > 0 or not failure.asked_by
-    more = f" for {format_bytes(analysis.short_bytes)} more" if is_known else ""
+    more = f" for {format_bytes(analysis.short_bytes)} more" if analysis.short_bytes else ""
     title = f"What would have made room{more}, the least effort first"
     remedies = analysis.remedies
     sentences: tuple[str, ...] = (LATER,)

@@ -114,7 +114,7 @@ def _full_shm(feeding: _Feeding) -> _Cause | None:
 
 
 def _disk(feeding: _Feeding) -> _Cause | None:
-    if feeding.on_disk < thresholds.MANY_WORKERS_SHARE / 2:
+    if not feeding.workers or feeding.on_disk < thresholds.MANY_WORKERS_SHARE / 2:
         return None
     return _Cause(
         "Waits for input: its loader's workers wait for the disk",
@@ -125,7 +125,7 @@ def _disk(feeding: _Feeding) -> _Cause | None:
 
 
 def _decoding(feeding: _Feeding) -> _Cause | None:
-    if feeding.running < thresholds.MANY_WORKERS_SHARE:
+    if not feeding.workers or feeding.running < thresholds.MANY_WORKERS_SHARE:
         return None
     evidence = f"Of {feeding.workers} workers, {100 * feeding.running:.0f}% take a whole core in the mean."
     has_cores = feeding.host_share < thresholds.FREE_CORES_SHARE and feeding.workers < feeding.cores

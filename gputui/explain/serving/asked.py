@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
 from gputui.errors import UsageError
-from gputui.explain.serving.ahead.command_line import ServeFlags
+from gputui.explain.serving.ahead.command_line import FLAGS, Flag, ServeFlags, whole
 from gputui.explain.serving.other_flags import CACHE_DTYPES, NAMES, Flags
 
 OF_SERVER = {*NAMES, *(field.name for field in fields(ServeFlags))}
 """All known flags of a server, also those that cannot be tried."""
-
-
-def _share(text: str) -> float:
-    value = float(text)
-    if not 0 < value <= 1:
-        raise ValueError
-    return value
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise ValueError
-    return value
 
 
 def _dtype(text: str) -> str:
@@ -40,14 +25,13 @@ def _true(text: str) -> bool:
     return True
 
 
-_READ: dict[str, tuple[Callable[[str], Any], str]] = {
-    "gpu_memory_utilization": (_share, "a share of the device, such as 0.9"),
-    "max_model_len": (_count, "a number of tokens, such as 131072"),
-    "block_size": (_count, "a number of tokens, such as 32"),
-    "kv_cache_dtype": (_dtype, f"one of {', '.join(CACHE_DTYPES)}"),
-    "tensor_parallel_size": (_count, "a number of devices, such as 2"),
-    "enforce_eager": (_true, "tried as true only: what CUDA graphs take is not known before they are captured"),
+_READ = {
+    **{name: FLAGS[name] for name in ("gpu_memory_utilization", "block_size", "tensor_parallel_size")},
+    "max_model_len": FLAGS["max_model_len"]._replace(read=whole),
+    "kv_cache_dtype": Flag(_dtype, f"one of {', '.join(CACHE_DTYPES)}"),
+    "enforce_eager": Flag(_true, "tried as true only: what CUDA graphs take is not known before they are captured"),
 }
+"""Without the max_model_len of `auto`, which is not a length."""
 
 
 def is_of_server(settings: str) -> bool:

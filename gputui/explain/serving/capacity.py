@@ -12,7 +12,7 @@ NULL_BLOCKS = 1
 """Blocks that vLLM's pool never gives to requests."""
 GROUPS_AT_MOST = 256
 LONGEST = 1 << 40
-"""The search for the longest request ends here, in tokens: with sliding windows in all layers there is no longest."""
+"""The tokens of the longest request where any length fits, as it may with sliding windows in all layers."""
 
 
 def blocks_of_request(groups: tuple[KvGroup, ...], tokens: int, settings: ServingSettings) -> int | None:
@@ -45,6 +45,8 @@ def longest_request(blocks: int, groups: tuple[KvGroup, ...], settings: ServingS
     least, most = 0, 1
     while most < LONGEST and _fits(groups, most, settings, usable):
         least, most = most, most * 2
+    if most >= LONGEST:
+        return LONGEST
     while most - least > 1:
         middle = (least + most) // 2
         if _fits(groups, middle, settings, usable):
@@ -52,6 +54,16 @@ def longest_request(blocks: int, groups: tuple[KvGroup, ...], settings: ServingS
         else:
             most = middle
     return least
+
+
+def longest_in_words(longest: int) -> str:
+    """The longest request as a number of tokens, or "any length"."""
+    return f"{longest:,}" if longest < LONGEST else "any length"
+
+
+def longest_in_document(longest: int | None) -> int | None:
+    """The longest request in tokens; None where it is not known, or any length fits."""
+    return longest if longest is None or longest < LONGEST else None
 
 
 def _fits(groups: tuple[KvGroup, ...], tokens: int, settings: ServingSettings, usable: int) -> bool:

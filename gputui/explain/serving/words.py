@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from gputui.explain.owners.names import counted, listed
 from gputui.explain.serving.capacity import (
+    LONGEST,
     NULL_BLOCKS,
     blocks_in_use,
     blocks_of_request,
+    longest_in_words,
     longest_request,
     more_requests,
     tokens_in,
@@ -175,8 +177,9 @@ def length_words(serving: Serving) -> str:
     longest = longest_request(cache.blocks, cache.groups, settings) if cache.blocks else None
     if longest is None or settings.max_model_len is None:
         return ""
-    words = f"max_model_len is {settings.max_model_len:,}; this KV cache allows up to {longest:,}"
-    others = [f"{result.longest:,} with {result.flags.words}" for result in larger(serving)]
+    up_to = "up to " if longest < LONGEST else ""
+    words = f"max_model_len is {settings.max_model_len:,}; this KV cache allows {up_to}{longest_in_words(longest)}"
+    others = [f"{longest_in_words(result.longest)} with {result.flags.words}" for result in larger(serving)]
     words += f" ({', '.join(others)})" if others else ""
     return f"{words}.{_full_length_words(serving, longest)}"
 

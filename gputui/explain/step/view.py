@@ -56,9 +56,9 @@ class StepView:
             return
         self._key, self.recorded, self._step, self._whole = (traces, device), recorded, None, None
         trace = next((one for one in recorded.traces if one.device == device), None)
+        self.is_building = trace is not None
         if trace is None:
             return
-        self.is_building = True
         build(trace, recorded.look, partial(self._take, self._key))
 
     def _take(self, key: tuple[object, int], step: Step | None) -> None:

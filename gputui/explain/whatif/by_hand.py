@@ -9,8 +9,8 @@ from gputui.explain.whatif.allocator.settings import pairs
 from gputui.explain.whatif.cases import Case
 from gputui.explain.whatif.changes import BY_NAME, label_of
 
-UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
+UNITS = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT](?:i?B)?|B)?", re.IGNORECASE)
 _BATCH = re.compile(r"\d+:\d+")
 
 
@@ -61,7 +61,7 @@ def batch_of(value: str) -> tuple[int, int]:
 def bytes_of(value: str) -> int:
     """The bytes in a size such as "24GiB". Raises UsageError."""
     match = _SIZE.fullmatch(value.strip())
-    if match is None or not float(match[1]):
+    if match is None or not float(match[1]) or not match[2]:
         cause = f"A device's memory cannot be {value!r}."
         raise UsageError(cause, "Write a size with its unit, such as 24GiB.")
-    return int(float(match[1]) * UNITS[match[2].upper()])
+    return int(float(match[1]) * UNITS[match[2][0].upper()])

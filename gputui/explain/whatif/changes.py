@@ -49,7 +49,7 @@ def changed(operations: Operations, parts: Parts, names: Sequence[str]) -> Opera
         if not change.does(edit, parts):
             raise _nothing(change)
         operations, moved = edit.result()
-        parts = parts.after(operations, moved, edit.origins)
+        parts = parts.after(operations, moved, edit.origins, edit.element_bytes)
     return operations
 
 
@@ -131,7 +131,7 @@ def _eight_bit_states(edit: Edit, parts: Parts) -> bool:
     for number in parts.of(Purpose.OPTIMIZER_STATE):
         elements = edit.size(number) // max(1, parts.element_bytes[number])
         if parts.element_bytes[number] > 1 and elements >= EIGHT_BIT_LEAST:
-            edit.resize(number, elements + elements * SINGLE_BYTES // EIGHT_BIT_BLOCK)
+            edit.resize(number, elements + elements * SINGLE_BYTES // EIGHT_BIT_BLOCK, element_bytes=1)
             is_changed = True
     return is_changed
 
@@ -142,7 +142,7 @@ def _half_precision(edit: Edit, parts: Parts) -> bool:
         return False
     for number in parts.of(*HALVED):
         if parts.element_bytes[number] == SINGLE_BYTES and edit.size(number) >= LEAST_HALVED_BYTES:
-            edit.resize(number, edit.size(number) // 2)
+            edit.resize(number, edit.size(number) // 2, element_bytes=2)
     return True
 
 
@@ -229,10 +229,14 @@ class Edit:
         self._renumbered: dict[int, int] = {}
         self.origins = list(range(len(operations.sizes_bytes)))
         """For each allocation the number of the original one: its own, or that of which it is a copy (`again_at`)."""
+        self.element_bytes: dict[int, int] = {}
+        """The size of an element of each allocation whose elements were resized."""
 
-    def resize(self, number: int, size_bytes: int) -> None:
-        """Give an allocation another size."""
+    def resize(self, number: int, size_bytes: int, element_bytes: int | None = None) -> None:
+        """Give an allocation another size, and (unless None) its elements."""
         self._sizes[number] = max(size_bytes, NOTHING_BYTES)
+        if element_bytes is not None:
+            self.element_bytes[number] = element_bytes
 
     def size(self, number: int) -> int:
         """The size of an allocation after the edits so far."""

@@ -61,6 +61,7 @@ class WhatIfView:
 
     def ask(self, case: Case) -> None:
         """Replay one more case, after those whose replay runs now."""
+        self.problem = ""
         if self.is_building:
             self._queue.append(case)
             self.waiting.append(case)
@@ -105,7 +106,8 @@ class WhatIfView:
 
     def _refuse(self, key: Key, problem: str) -> None:
         if key == self._key:
-            self.is_building, self.problem, self.waiting = False, problem, []
+            self.problem, self.waiting = problem, []
+            self._go_on()
 
     def _begin(self, key: Key, recorded: Recorded, cases: Sequence[Case]) -> None:
         if key == self._key:
@@ -126,7 +128,12 @@ class WhatIfView:
     def _end(self, key: Key, largest: LargestBatch | None) -> None:
         if key != self._key:
             return
-        self.is_building, self.largest = False, largest or self.largest
+        self.largest = largest or self.largest
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Replay the cases that were asked for meanwhile."""
+        self.is_building = False
         if self._queue and self.recorded is not None:
             prepared, cases = self.recorded, tuple(self._queue)
             self._queue = []

@@ -93,6 +93,15 @@ def test_nothing_is_said_of(healthy: Snapshot) -> None:
     assert "input" not in [finding.kind for finding in Machine().pass_time(90, healthy)]
 
 
+@pytest.mark.parametrize("busy", [program(4), program(0, on_disk=3)], ids=["too few workers", "the disk"])
+def test_nothing_is_said_of_workers_that_have_ended(busy: Process) -> None:
+    machine = Machine()
+    machine.pass_time(70, scene(busy))
+    assert machine.kinds == ["input"]
+    machine.pass_time(4, scene(program(0, count=0)))
+    assert machine.kinds == []
+
+
 LOOKS, LOOKS_ON_A_BUSY_MACHINE = 40, 2000
 
 

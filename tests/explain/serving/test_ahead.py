@@ -8,13 +8,15 @@ from typing import Any
 import pytest
 
 from gputui.errors import GputuiError, UsageError
+from gputui.explain.documents.serving_ahead import start_document
 from gputui.explain.serving.ahead.architecture import architecture_of
 from gputui.explain.serving.ahead.cache import cache_plan
 from gputui.explain.serving.ahead.command_line import ServeFlags, serve_flags
 from gputui.explain.serving.ahead.device import device_by_name
 from gputui.explain.serving.ahead.elements import elements_of
 from gputui.explain.serving.ahead.start import Start, Verdict, start_of
-from gputui.explain.serving.ahead.words import headline, other_flags
+from gputui.explain.serving.ahead.words import headline, length_words, other_flags
+from gputui.explain.serving.capacity import LONGEST
 from gputui.model.checkpoint import Checkpoint, StoredTensors
 from gputui.units import GIB, MIB
 
@@ -65,6 +67,21 @@ def test_parameters_are_those_that_were_published(configuration: dict[str, Any],
     assert counted == pytest.approx(published, rel=1e-4)
 
 
+LINEAR = LLAMA_8B | {"layer_types": ["linear_attention", "linear_attention", "linear_attention", "full_attention"] * 8}
+
+
+def test_layers_that_keep_a_state_have_weights_and_no_part_in_the_cache():
+    model, like = (architecture_of(configuration, "model") for configuration in (LINEAR, LLAMA_8B))
+    assert elements_of(model, 1) == elements_of(like, 1)
+    assert [group.layers for group in cache_plan(model, "bfloat16", "auto", None, 1).groups] == [8]
+    assert "keep a state for each request" in model.doubts[0]
+
+
+def test_a_model_without_a_kv_cache_is_a_sentence():
+    with pytest.raises(GputuiError, match=r"No layer of model has a KV cache\. .* attention in some"):
+        architecture_of(LLAMA_8B | {"layer_types": ["linear_attention"] * 32}, "model")
+
+
 TOKEN_BYTES = {
     "grouped heads": (LLAMA_8B, "auto", 1, 2 * 32 * 8 * 128 * 2),
     "in 8 bits": (LLAMA_8B, "fp8", 1, 2 * 32 * 8 * 128),
@@ -87,6 +104,13 @@ def test_layers_of_two_kinds_share_tables_as_in_the_server():
     assert [window is None for window in model.windows].count(True) == 5
     groups = cache_plan(model, "bfloat16", "auto", None, 1).groups
     assert [(group.layers, group.sliding_window) for group in groups] == [(5, 1024)] * 5 + [(4, 1024), (5, None)]
+
+
+def test_where_all_layers_have_a_window_the_length_is_not_the_trouble():
+    start = started(LLAMA_8B | {"sliding_window": 4096})
+    assert start.worst.longest == start.best.longest == LONGEST
+    assert length_words(start) == ""
+    assert start_document(start, ())["least"]["longest_request_tokens"] is None
 
 
 def model_of(configuration: dict[str, Any], **stored: Any) -> Checkpoint:
@@ -196,6 +220,17 @@ LINES = {
     "the length that fits": (["m", "--max-model-len", "-1"], {"model": "m", "max_model_len": 0}),
     "a flag": (["--model", "m", "--enforce-eager"], {"model": "m", "enforce_eager": True}),
     "others": (["m", "--port", "80", "--no-log", "-x"], {"model": "m", "others": ("--port", "--no-log", "--x")}),
+    "a file": (["--log-config-file", "log.json", "m"], {"model": "m", "others": ("--log-config-file",)}),
+    "endpoints": (
+        ["--disable-access-log-for-endpoints", "/health", "m"],
+        {"model": "m", "others": ("--disable-access-log-for-endpoints",)},
+    ),
+    "several values": (
+        ["--model", "m", "--served-model-name", "a", "b", "--disable-log-stats"],
+        {"model": "m", "others": ("--served-model-name", "--disable-log-stats")},
+    ),
+    "several for the last": (["m", "--api-key", "a", "b"], {"model": "m", "others": ("--api-key",)}),
+    "a switch before the model": (["--disable-log-stats", "m"], {"model": "m", "others": ("--disable-log-stats",)}),
     "apart": (["m", "--enable-lora", "-dp", "4"], {"model": "m", "apart": ("--enable-lora", "--data-parallel-size")}),
 }  # fmt: skip
 
@@ -208,6 +243,7 @@ def test_a_command_line_is_read_as_by_the_server(words: list[str], flags: dict[s
 WRONG_LINES = {
     "no model": ([], "needs a model"),
     "two models": (["a", "b"], "takes one model"),
+    "a model behind a switch": (["a", "--enforce-eager", "b"], "takes one model"),
     "no value": (["m", "--max-model-len"], "--max-model-len needs a value"),
     "no number": (["m", "--max-model-len", "long"], "--max-model-len cannot be 'long'"),
     "more than all": (["m", "--gpu-memory-utilization", "90"], "--gpu-memory-utilization cannot be '90'"),

@@ -7,9 +7,17 @@ from dataclasses import replace
 import pytest
 
 from gputui.errors import UsageError
+from gputui.explain.documents.serving import result_document
 from gputui.explain.serving.asked import flags_of, is_of_server
-from gputui.explain.serving.capacity import blocks_of_request, longest_request, more_requests, tokens_in
+from gputui.explain.serving.capacity import (
+    blocks_of_request,
+    longest_in_words,
+    longest_request,
+    more_requests,
+    tokens_in,
+)
 from gputui.explain.serving.other_flags import Flags, with_flags
+from gputui.explain.serving.words import length_words
 from gputui.model.attached.serving import (
     KvCache,
     KvGroup,
@@ -113,6 +121,15 @@ def test_layers_with_a_window_keep_no_more_than_that_and_a_batch():
     assert tokens_in(1000, (LLAMA, window), SETTINGS) < tokens_in(1000, (LLAMA,), SETTINGS)
 
 
+def test_where_all_layers_have_a_window_requests_may_have_any_length():
+    cache = replace(SERVER.cache, groups=(replace(LLAMA, sliding_window=4096),))
+    server = replace(SERVER, cache=cache)
+    assert length_words(server).startswith("max_model_len is 1,024; this KV cache allows any length. The model was")
+    found = with_flags(server, Flags())
+    assert longest_in_words(found.longest) == "any length"
+    assert result_document(found)["longest_request_tokens"] is None
+
+
 def test_allocations_of_single_layers_add_up_in_older_versions():
     tensors = tuple(KvTensor(1 << 20, shared_by=1) for _ in range(4))
     assert KvCache(32, (LLAMA,), tensors).bytes_per_block == 131072
@@ -151,6 +168,7 @@ def test_without_what_it_follows_from_there_is_no_result(server):
 
 def test_flags_are_read_as_people_write_them():
     assert flags_of("--max-model-len:131072,kv_cache_dtype:fp8") == Flags(max_model_len=131072, kv_cache_dtype="fp8")
+    assert flags_of("max_model_len:32K") == Flags(max_model_len=32768)
     both = flags_of("tensor-parallel-size:2,enforce-eager:true")
     assert both == Flags(tensor_parallel_size=2, enforce_eager=True)
     assert both.words == "tensor_parallel_size=2, enforce_eager=true"
@@ -163,6 +181,7 @@ WRONG = {
     "graphs that are not there": "enforce_eager:false",
     "no flag": "max_seqs:3,block_size:16",
     "no number": "max_model_len:long",
+    "a length that is not known": "max_model_len:auto",
     "none at all": "block_size:0",
     "more than the device": "gpu_memory_utilization:1.5",
     "no type": "kv_cache_dtype:fp7",

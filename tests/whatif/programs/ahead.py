@@ -55,6 +55,14 @@ def dictionary() -> Any:
     return model, optimizer_of(model), {"inputs": small()[1], "labels": small()[1]}
 
 
+def on_host() -> Any:
+    """Two layers with one weight, made in host memory, and an optimizer that holds it."""
+    with torch.device("cpu"):
+        model = nn.Sequential(small()[0], small()[0])
+    model[1].weight = model[0].weight
+    return model, optimizer_of(model), small()[1]
+
+
 def step() -> Any:
     """A step of its own, as with mixed precision, which reads and prints the loss."""
     model, batch = small()

@@ -86,9 +86,13 @@ class Latent:
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """A decoder's sizes. `windows` has the sliding window in tokens of each layer with a cache, None for no window."""
+    """A decoder's sizes. `windows` has the sliding window in tokens of each layer with a cache, None for no window.
+
+    `layers` also counts those without a cache, which keep a state.
+    """
 
     kind: str
+    layers: int
     hidden: int
     intermediate: int
     heads: int
@@ -105,23 +109,23 @@ class Architecture:
     quantization: Mapping[str, Any]
     doubts: tuple[str, ...]
 
-    @property
-    def layers(self) -> int:
-        """How many layers keep keys and values."""
-        return len(self.windows)
-
 
 def architecture_of(configuration: Mapping[str, Any], name: str) -> Architecture:
-    """The sizes in a config.json. Raises GputuiError for a key that is missing or has an impossible value."""
+    """The sizes in a config.json. Raises GputuiError for a key that is missing or cannot be, or without a KV cache."""
     said = _text_model(configuration)
     text = {**DEFAULTS.get(str(said.get("model_type")), {}), **said}
     read = _Reader(text, name)
     heads, hidden = read.size("heads"), read.size("hidden")
     layers = read.size("layers", most=LAYERS_AT_MOST)
     kind = str(text.get("model_type") or configuration.get("model_type") or "")[:40]
+    windows = _windows(read, text, layers)
+    if not windows:
+        cause = f"No layer of {name} has a KV cache."
+        raise GputuiError(cause, "This works for models with attention in some of their layers.")
     tied = text.get("tie_word_embeddings", configuration.get("tie_word_embeddings"))
     return Architecture(
         kind=kind,
+        layers=layers,
         hidden=hidden,
         intermediate=read.size("intermediate", 4 * hidden),
         heads=heads,
@@ -130,7 +134,7 @@ def architecture_of(configuration: Mapping[str, Any], name: str) -> Architecture
         vocabulary=read.size("vocabulary"),
         longest=_longest(read, text),
         dtype=_dtype(text, configuration),
-        windows=_windows(read, text, layers),
+        windows=windows,
         is_tied=tied if isinstance(tied, bool) else kind in TIED,
         is_gated=kind not in UNGATED,
         experts=_experts(read),

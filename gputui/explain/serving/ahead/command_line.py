@@ -80,25 +80,27 @@ def _name(text: str) -> str:
     return text
 
 
-class _Flag(NamedTuple):
+class Flag(NamedTuple):
+    """How a flag's value is read (`read` raises ValueError), and what it is."""
+
     read: Callable[[str], Any]
     form: str
 
 
 _TOKENS, _NUMBER = "a number of tokens, such as 32768 or 32K", "a number, such as 2"
 FLAGS = {
-    "model": _Flag(_name, "a folder, or a name such as org/model"),
-    "tensor_parallel_size": _Flag(_count, _NUMBER),
-    "gpu_memory_utilization": _Flag(_share, "a share of the device, such as 0.9"),
-    "max_model_len": _Flag(_length, _TOKENS),
-    "max_num_seqs": _Flag(whole, "a number of requests, such as 256"),
-    "max_num_batched_tokens": _Flag(whole, _TOKENS),
-    "block_size": _Flag(_count, "a number of tokens, such as 16"),
-    "kv_cache_dtype": _Flag(_word, "auto, fp8, bfloat16 or float16"),
-    "kv_cache_memory_bytes": _Flag(whole, "a number of bytes, such as 20G"),
-    "quantization": _Flag(_word, "a name, such as fp8"),
-    "dtype": _Flag(_word, "auto, bfloat16, float16 or float32"),
-    "revision": _Flag(_name, "a branch or a commit"),
+    "model": Flag(_name, "a folder, or a name such as org/model"),
+    "tensor_parallel_size": Flag(_count, _NUMBER),
+    "gpu_memory_utilization": Flag(_share, "a share of the device, such as 0.9"),
+    "max_model_len": Flag(_length, _TOKENS),
+    "max_num_seqs": Flag(whole, "a number of requests, such as 256"),
+    "max_num_batched_tokens": Flag(whole, _TOKENS),
+    "block_size": Flag(_count, "a number of tokens, such as 16"),
+    "kv_cache_dtype": Flag(_word, "auto, fp8, bfloat16 or float16"),
+    "kv_cache_memory_bytes": Flag(whole, "a number of bytes, such as 20G"),
+    "quantization": Flag(_word, "a name, such as fp8"),
+    "dtype": Flag(_word, "auto, bfloat16, float16 or float32"),
+    "revision": Flag(_name, "a branch or a commit"),
 }
 """The flags with a value that the figures consider."""
 SHORT = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "q": "quantization", "dp": "data_parallel_size",
@@ -112,9 +114,10 @@ APART = frozenset(
 )  # fmt: skip
 """Flags that change the memory, and that the figures do not consider: `ServeFlags.apart`."""
 SWITCHES = re.compile(
-    r"(?:no|enable|disable|trust|use|return|calculate|async|skip|log)_.*|enforce_eager|headless|served"
+    r"(?!log_config_file|disable_access_log_for_endpoints)"
+    r"(?:(?:no|enable|disable|trust|use|return|calculate|async|skip|log)_.*|enforce_eager|headless)"
 )
-"""Names of flags without a value, most by how they begin."""
+"""Names of flags without a value, most by how they begin, but for two that begin so and have one."""
 
 
 def serve_flags(words: Sequence[str]) -> ServeFlags:
@@ -142,10 +145,11 @@ def serve_flags(words: Sequence[str]) -> ServeFlags:
 
 def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Flags by name with their values; the name is "" for a word that belongs to no flag."""
-    rest = list(words)
+    rest, has_model = list(words), False
     while rest:
         word = rest.pop(0)
         if not word.startswith("-") or word == "-":
+            has_model = True
             yield "", word
             continue
         flag, sign, text = word.partition("=")
@@ -155,10 +159,12 @@ def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
             if not sign and not rest:
                 cause = f"{flag} needs a value."
                 raise UsageError(cause, f"It is {FLAGS[name].form}.")
+            has_model = has_model or name == "model"
             yield name, text if sign else rest.pop(0)
         else:
-            if not sign and rest and not rest[0].startswith("-") and not SWITCHES.fullmatch(name):
-                text = rest.pop(0)
+            takes_more = not sign and not SWITCHES.fullmatch(name)
+            while takes_more and rest and not rest[0].startswith("-"):
+                text, takes_more = rest.pop(0), has_model  # of a list of values; a word before the model may be it
             yield name, text
 
 

@@ -9,7 +9,7 @@ from gputui.explain.owners.names import counted
 from gputui.explain.serving.ahead.command_line import FITTED, ServeFlags
 from gputui.explain.serving.ahead.estimates import Between
 from gputui.explain.serving.ahead.start import Start, Verdict
-from gputui.explain.serving.capacity import NULL_BLOCKS, blocks_of_request
+from gputui.explain.serving.capacity import LONGEST, NULL_BLOCKS, blocks_of_request
 from gputui.units import GIB, MIB, format_bytes
 
 PARTS = {
@@ -108,7 +108,7 @@ def cache_words(start: Start) -> str:
 def length_words(start: Start) -> str:
     """How long a request can be, and what the model's own length needs; "" where the length is not the trouble."""
     length, made_for = start.settings.max_model_len or 0, start.model.longest
-    if start.best.longest <= 0 or (start.verdict is Verdict.REFUSES and start.best.longest >= length):
+    if not 0 < start.best.longest < LONGEST or (start.verdict is Verdict.REFUSES and start.best.longest >= length):
         return ""  # what is wrong is not the length
     words = f"The cache allows a max_model_len of up to {between(start.worst.longest, start.best.longest)}"
     if not made_for or made_for == length:

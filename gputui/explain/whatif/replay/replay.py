@@ -80,7 +80,7 @@ class Run:
         self.blocks: dict[int, Block] = {}
         self._reserved, self._allocated = array("Q"), array("Q")
         self._unmet = self.done = 0
-        self._last_unmet = -1
+        self._last_failed = -1
         self._steps: dict[int, Callable[[int], bool]] = {
             Kind.MALLOC: self._malloc,
             Kind.FREE: self._free,
@@ -92,16 +92,13 @@ class Run:
         """The function for each kind of operation; it returns False where memory runs out."""
 
     def begin(self, start: StartLayout | Beginning | None) -> int | None:
-        """Allocate what was alive before the first operation; returns where memory ran out, None if it did not."""
+        """Allocate what was alive before the first operation; returns the place at which memory ran out, or None."""
         if isinstance(start, StartLayout):
             self.blocks.update(start.adopt(self.allocator))
             return None
         if start is not None:
             return self._begin_like(start)
-        for number in range(self._operations.earlier):
-            if not self._malloc(number):
-                return number
-        return None
+        return None if all(map(self._malloc, range(self._operations.earlier))) else 0
 
     def _begin_like(self, beginning: Beginning) -> int | None:
         failed = beginning.bring_about(self._operations, self)
@@ -150,7 +147,6 @@ class Run:
         if self._malloc(number):
             return self._free(number)
         self._unmet += 1
-        self._last_unmet = number
         return True
 
     def _malloc(self, number: int) -> bool:
@@ -158,6 +154,7 @@ class Run:
         pool = operations.pools.get(number, DEFAULT_POOL) if operations.pools else DEFAULT_POOL
         block = self.allocator.malloc(self._sizes[number], operations.streams[number], pool)
         if block is None:
+            self._last_failed = number
             return False
         self.blocks[number] = block
         return True
@@ -166,7 +163,7 @@ class Run:
         """The outcome; `failed` is the place of the operation at which memory ran out, None if it did not."""
         allocator, operations = self.allocator, self._operations
         at_end = operations.failure_at_end
-        if failed is None and at_end >= 0 and operations.numbers[at_end] == self._last_unmet:
+        if failed is None and at_end >= 0 and operations.numbers[at_end] == self._last_failed:
             failed = at_end
         return Outcome(
             allocator.peak_reserved_bytes,
@@ -176,7 +173,7 @@ class Run:
             allocator.stuck_bytes,
             allocator.retries,
             None if failed is None else operations.events[failed] if operations.events else 0,
-            0 if failed is None else self._sizes[operations.numbers[failed]],
+            0 if failed is None else self._sizes[self._last_failed],
             self._reserved,
             self._allocated,
             self._unmet,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -55,8 +55,10 @@ class Parts:
         """The allocations for one of these purposes."""
         return (number for number, purpose in enumerate(self.purposes) if purpose in purposes)
 
-    def after(self, operations: Operations, moved: Sequence[int], origins: Sequence[int]) -> Parts:
-        """The parts of edited operations, without `states`; `moved` and `origins` are those of `changes.Edit`."""
+    def after(
+        self, operations: Operations, moved: Sequence[int], origins: Sequence[int], element_bytes: Mapping[int, int]
+    ) -> Parts:
+        """The parts of edited operations, without `states`; the other arguments are those of `changes.Edit`."""
         births, deaths = lifetimes(operations)
         return Parts(
             tuple(self.purposes[origin] for origin in origins),
@@ -64,7 +66,7 @@ class Parts:
             births,
             deaths,
             array("q", [self.blocks[origin] for origin in origins]),
-            bytes(self.element_bytes[origin] for origin in origins),
+            bytes(element_bytes.get(origin, self.element_bytes[origin]) for origin in origins),
         )
 
     def span_at(self, place: int) -> int:
