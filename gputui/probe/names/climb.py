@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import gc
 import sys
-import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -35,6 +34,7 @@ from gputui.probe.objects.stacks import is_of_probe, stacks_by_thread
 from gputui.probe.objects.torch_types import AnyObject, Tensor, Torch, tensor_base
 from gputui.probe.search.keepers import CYCLE, GRADIENT_GRAPH
 from gputui.probe.search.variables import NamedValue
+from gputui.probe.tensors.weak_storages import WeakStorages
 from gputui.probe.tensors.wrapped_tensors import UNREADABLE
 from gputui.protocol import owners
 
@@ -77,7 +77,7 @@ class Climb:
         """The blocks from which a climb may begin: sizes by address, of those that had no name in the last look."""
         self._in_vain: dict[int, int] = {}
         """By size: how many blocks had no name when a climb from some of them reached no name."""
-        self._samples: list[weakref.ref[Any]] = []
+        self._samples: list[Handle] = []
         self._size_bytes = 0
         """The size of each sample's block."""
         self._nodes: dict[int, _Node] = {}
@@ -187,11 +187,11 @@ class Climb:
         of_group = [tensor for address, tensor in found if self._unnamed[address] == self._size_bytes]
         step = max(1, len(of_group) // SAMPLES)
         samples = of_group[step // 2 :: step][:SAMPLES]
-        self._samples = list(map(weakref.ref, samples))
-        self._nodes = {id(sample): _Node(handle_of(sample)) for sample in samples}
-        for number, sample in enumerate(samples):
-            self._nodes[id(sample)].below[number] = 0
-        self._frontier = [node.handle for node in self._nodes.values()]
+        self._samples = list(map(handle_of, samples))
+        self._frontier = [*self._samples]
+        self._nodes = {sample.address: _Node(sample) for sample in self._samples}
+        for number, sample in enumerate(self._samples):
+            self._nodes[sample.address].below[number] = 0
         self._is_whole, self._has_found_cycle = True, False
 
     def _go_up(self, objects: list[Any]) -> None:
@@ -262,10 +262,12 @@ class Climb:
         A parameter keeps its gradient alive from C++, which looks like a reference from outside: so up to half of the
         samples may be held by C++.
         """
-        samples = [found for found in [sample() for sample in self._samples] if found is not None]
+        samples = [sample for sample in objects_of(self._samples) if sample is not None]
+        storages = WeakStorages()
+        storages.add(samples)
         held = {id(sample) for sample in samples if is_held_by_cpp(torch, sample)}
         if samples and self._levels == 1 and are_kept_by_gradients(torch, samples):
-            self._know_cycle(OF_GRADIENTS, GRADIENT_GRAPH, [self._size_bytes])
+            self._know_cycle(OF_GRADIENTS, GRADIENT_GRAPH, [self._size_bytes], storages)
             return
         is_enough = bool(samples) and len(held) <= len(samples) // 2
         del samples  # what follows counts the references
@@ -277,10 +279,10 @@ class Climb:
         sizes = [self._unnamed[address] for address in below if address in self._unnamed]
         told = closed_by(objects)
         owner = told.words, "", owners.CYCLE, told.maker, told.function
-        self._know_cycle(owner, CYCLE, [self._size_bytes, *sizes])
+        self._know_cycle(owner, CYCLE, [self._size_bytes, *sizes], storages)
 
-    def _know_cycle(self, owner: owners.Owner, keeper: str, sizes: list[int]) -> None:
-        cycle = Cycle(owner, keeper, frozenset(sizes), tuple(self._samples))
+    def _know_cycle(self, owner: owners.Owner, keeper: str, sizes: list[int], samples: WeakStorages) -> None:
+        cycle = Cycle(owner, keeper, frozenset(sizes), samples)
         self._unnamed = {address: size for address, size in self._unnamed.items() if size not in cycle.sizes}
         self._cycles.append(cycle)
         self._has_found_cycle = True

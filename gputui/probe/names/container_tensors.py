@@ -6,11 +6,9 @@ stays known until the next pass is done, as long as the tensors live: only weak 
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterable, Iterator
-from itertools import compress, repeat
-from operator import is_not
-from typing import Any, List, Tuple
+from itertools import compress
+from typing import List, Tuple
 
 from gputui.probe.names.links import Place
 from gputui.probe.objects.handles import Handle
@@ -18,6 +16,7 @@ from gputui.probe.objects.torch_types import AnyObject, Tensor
 from gputui.probe.pace.meter import Meter
 from gputui.probe.search.records import RECORDS_PER_STEP, SAMPLE, Found, RecordReader
 from gputui.probe.tensors.entries import Entry
+from gputui.probe.tensors.weak_storages import WeakStorages
 
 Named = Tuple[List[str], List[Tensor]]
 """Tensors, and a name for each."""
@@ -33,23 +32,23 @@ class Pass:
     """What one pass has found: weak references to tensors, and the entries of their storages."""
 
     def __init__(self) -> None:
-        self.references: list[weakref.ref[Any]] = []
+        self.storages = WeakStorages()
         self.entries: list[Entry] = []
 
     def __iadd__(self, other: Pass) -> Pass:
-        self.references += other.references
+        self.storages.take(other.storages)
         self.entries += other.entries
         return self
 
     def note(self, tensors: list[Tensor], entries: list[Entry | None]) -> None:
         """Add these tensors; a tensor without memory of its own has no entry, and is left out."""
         rows = [(tensor, entry) for tensor, entry in zip(tensors, entries) if entry is not None]
-        self.references += [weakref.ref(tensor) for tensor, _ in rows]
+        self.storages.add([tensor for tensor, _ in rows])
         self.entries += [entry for _, entry in rows]
 
     def alive(self) -> Iterator[Entry]:
         """The entries of those tensors that are alive."""
-        return compress(self.entries, map(is_not, map(weakref.ref.__call__, self.references), repeat(None)))
+        return compress(self.entries, self.storages.are_alive())
 
 
 class ContainerTensors:
@@ -180,5 +179,5 @@ class LinkedTensors:
 
     def end_look(self) -> None:
         """If the pass has come to its end, or has found too much, forget what only the pass before has found."""
-        if self.is_read or len(self._now.references) > LINKED_AT_MOST:
+        if self.is_read or len(self._now.storages) > LINKED_AT_MOST:
             self._last, self._now = self._now, Pass()

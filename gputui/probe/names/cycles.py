@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gc
 import sys
-import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
@@ -23,6 +22,7 @@ from gputui.probe.search.modules import ModuleTrees
 from gputui.probe.search.variables import NamedValue
 from gputui.probe.tensors.entries import HOST, new_entry
 from gputui.probe.tensors.gradients import AtRest, GradientReader
+from gputui.probe.tensors.weak_storages import WeakStorages
 from gputui.probe.tensors.wrapped_tensors import UNREADABLE
 from gputui.protocol.categories import OTHER
 from gputui.protocol.owners import KIND, UNNAMED, Owner, field
@@ -58,12 +58,12 @@ class Cycle(NamedTuple):
     owner: Owner
     keeper: str
     sizes: frozenset[int]
-    samples: tuple[weakref.ref[Any], ...]
+    samples: WeakStorages
 
     @property
     def is_there(self) -> bool:
-        """Whether a sample is still alive."""
-        return any(sample() is not None for sample in self.samples)
+        """Whether the storage of a sample is still alive."""
+        return any(self.samples.are_alive())
 
 
 def are_kept_by_gradients(torch: Torch, tensors: list[Tensor]) -> bool:

@@ -22,6 +22,7 @@ from gputui.probe.objects.attributes import AttributeReader  # noqa: E402
 from gputui.probe.objects.kinds import SEQUENCE, TypeClassifier  # noqa: E402
 from gputui.probe.pace.meter import Meter  # noqa: E402
 from gputui.probe.search.records import RecordReader  # noqa: E402
+from gputui.probe.tensors.weak_storages import WeakStorages  # noqa: E402
 
 MANY = 40
 LEVELS_AT_MOST = 20
@@ -192,6 +193,39 @@ def a_climb_keeps_nothing_alive():
     assert not left, len(left)
     climbing.climb(torch, memory)
     assert memory.remembered.keepers() == []
+
+
+@check
+def tensors_that_looks_know_can_be_swapped_by_the_program():
+    remembered, cycle = [tensor() for _ in range(MANY)], Holder(kept=[tensor() for _ in range(MANY)])
+    looks = Looks(2)
+    torch.utils.swap_tensors(remembered[0], tensor())
+    cycle.own, in_cycle = cycle, list(map(id, cycle.kept))
+    del cycle
+    gc.disable()
+    for _ in range(LEVELS_AT_MOST):
+        looks.take()
+        looks.climb()
+        kept = [value for value in gc.get_objects() if id(value) in in_cycle]
+        assert len(kept) == MANY
+        assert not any(map(weakref.getweakrefs, kept))
+        del kept
+    gc.enable()
+
+
+@check
+def a_reference_to_a_storage_keeps_no_memory():
+    before = torch.cuda.memory_allocated()
+    made = [tensor() for _ in range(MANY)]
+    storages, moved = WeakStorages(), WeakStorages()
+    storages.add(made)
+    del made[MANY // 2 :]
+    moved.take(storages)
+    assert (len(storages), len(moved), list(storages.are_alive())) == (0, MANY, [])
+    assert list(moved.are_alive()) == [True] * (MANY // 2) + [False] * (MANY // 2)
+    del made[:]
+    assert torch.cuda.memory_allocated() == before
+    assert not any(moved.are_alive())
 
 
 @check
