@@ -15,6 +15,7 @@ from gputui.errors import UsageError
 from gputui.explain.fleet.missing import missing
 from gputui.model.fleet.fleet import TroubleKind
 from gputui.model.machine.snapshot import Attention
+from gputui.sources import again
 from gputui.sources.demo.fleet import DemoAnswers
 from gputui.sources.prometheus import machine as machines
 from gputui.sources.prometheus.access import access_to
@@ -224,7 +225,7 @@ def test_while_nobody_looks_nothing_is_asked() -> None:
 
 
 def test_figures_stay_while_the_server_is_gone_and_it_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machines, "AGAIN_S", 0)
+    monkeypatch.setattr(again, "AGAIN_S", 0.0)
     is_gone = [False]
 
     class Failing(DemoAnswers):
@@ -243,4 +244,19 @@ def test_figures_stay_while_the_server_is_gone_and_it_is_asked_again(monkeypatch
     assert (fleet.trouble.text, bool(fleet.nodes)) == ("It is gone.", True)
     is_gone[0] = False
     wait_until(lambda: machine.look(Attention(), 1).fleet.trouble is None)
+    machine.close()
+
+
+def test_a_server_that_was_gone_for_a_day_is_still_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(again, "AGAIN_S", 0.0)
+    failures = iter(range(1500))
+
+    class Failing(DemoAnswers):
+        def ask(self, question):
+            if next(failures, None) is not None:
+                raise ServerError(TroubleKind.UNREACHABLE, "It is gone.")
+            return super().ask(question)
+
+    machine = FleetMachine(Failing())
+    wait_until(lambda: machine.look(Attention(), 1).fleet.nodes)
     machine.close()

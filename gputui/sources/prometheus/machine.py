@@ -10,14 +10,13 @@ from gputui.model.fleet.attention import FleetAttention
 from gputui.model.fleet.fleet import Fleet, Trouble, TroubleKind
 from gputui.model.machine.process import Identity
 from gputui.model.machine.snapshot import Attention, Snapshot
+from gputui.sources.again import again_after_s
 from gputui.sources.prometheus.client import ServerError
 from gputui.sources.prometheus.reader import Answers, Reader
 from gputui.sources.signals import SignalRefused
 
 PATIENT_S = 3.0
 """After how long the screen says that the server has not answered yet."""
-AGAIN_S, AGAIN_AT_MOST_S = 5.0, 60.0
-"""How long to wait after a failure, twice as long after each further one; and at most."""
 DETAILS_WITHIN_S = 0.5
 """How long a look waits for what has just come on screen, so that it is there at once and not at the next look."""
 UNWATCHED_AFTER_S = 5.0
@@ -91,8 +90,8 @@ class FleetMachine:
                 self._round(is_due=is_due)
             except ServerError as error:
                 self._fail(error)
-                wait_s = min(AGAIN_AT_MOST_S, AGAIN_S * 2**failures)
                 failures += 1
+                wait_s = again_after_s(failures)
                 due = time.monotonic() + wait_s
                 self._rest(wait_s)  # another attention does not make it answer
             else:
