@@ -10,4 +10,4 @@ _DOUBLED_AT_MOST = 10
 
 def again_after_s(failures: int) -> float:
     """How long to wait after so many failures, one after the other."""
-    return min(AGAIN_AT_MOST_S, AGAIN_S * 2 ** min(max(0, failures - 1), _DOUBLED_AT_MOST))
+    return min(AGAIN_AT_MOST_S, AGAIN_S * 2.0 ** min(max(0, failures - 1), _DOUBLED_AT_MOST))

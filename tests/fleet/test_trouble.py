@@ -89,6 +89,20 @@ def test_what_is_no_number_is_left_out() -> None:
         server.close()
 
 
+def test_a_path_may_have_any_letters() -> None:
+    asked: list[str] = []
+
+    def answers(request: Request) -> None:
+        asked.append(request.path)
+        request.reply(b'{"status": "success", "data": []}')
+
+    with serving(answers) as address:
+        server = Server(access_to(f"{address}/über uns/a:b%20c/"))
+        assert server.names() == frozenset()
+        server.close()
+    assert asked[0].startswith("/%C3%BCber%20uns/a:b%20c/api/v1/label/__name__/values?")
+
+
 def test_a_connection_that_the_server_has_closed_meanwhile_is_opened_again() -> None:
     def answers_once(request: Request) -> None:
         request.query()
@@ -132,6 +146,9 @@ def test_credentials_come_from_a_file(credentials: Path, content: str, header: s
         (["--prometheus", "http://ana:x@h:1"], "A password in the address can be read by everybody on this machine."),
         (["--prometheus", "ftp://h"], "'ftp://h' is not the address of a Prometheus."),
         (["--prometheus", "http://h:99999"], "'http://h:99999' is not the address of a Prometheus: Port out of range"),
+        (["--prometheus", "http://h..de:1"], "Prometheus: a name has 1 to 63 letters between"),
+        (["--prometheus", f"http://{'h' * 64}.de"], "Prometheus: a name has 1 to 63 letters between"),
+        (["--prometheus", "http://a b:1"], "'http://a b:1' is not the address of a Prometheus."),
         (["--prometheus", "http://h", "--ca", "x"], "Certificates need an address that begins with https://."),
         (["--prometheus", "https://h", "--ca", "/no/such"], "The certificate files cannot be used: No such file"),
         (["--prometheus", "https://h", "--key", "x"], "--key needs --cert"),
