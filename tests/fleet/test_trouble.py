@@ -19,6 +19,7 @@ from gputui.sources import again
 from gputui.sources.demo.fleet import DemoAnswers
 from gputui.sources.prometheus import machine as machines
 from gputui.sources.prometheus.access import access_to
+from gputui.sources.prometheus.answers import history_of
 from gputui.sources.prometheus.client import Server, ServerError
 from gputui.sources.prometheus.machine import FleetMachine
 from gputui.sources.prometheus.questions import Asked, Question
@@ -87,6 +88,21 @@ def test_what_is_no_number_is_left_out() -> None:
         server = Server(access_to(address))
         assert [series.value for series in server.ask(Question(Asked.NODES, "x"))] == [3]
         server.close()
+
+
+def test_points_of_a_graph_that_are_no_numbers_are_left_out() -> None:
+    rows = b'[0, "0.25"], [60, "NaN"], [1e400, "0.5"], [NaN, "0.5"], [120, "+Inf"], [180, "0.75"], [240, "NaN"]'
+    series = b'{"metric": {"gputui_node": "n1"}, "values": [' + rows + b"]}"
+
+    def answers(request: Request) -> None:
+        request.query()
+        request.reply(b'{"status": "success", "data": {"result": [' + series + b"]}}")
+
+    with serving(answers) as address:
+        server = Server(access_to(address))
+        found = server.ask_range(Question(Asked.HISTORY, "x"), 0, 240, 60)
+        server.close()
+    assert list(history_of(found, 0, 60, 5).values()) == [(0.25, None, None, 0.75, None)]
 
 
 def test_a_path_may_have_any_letters() -> None:
