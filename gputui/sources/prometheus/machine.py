@@ -8,12 +8,11 @@ from collections.abc import Callable
 
 from gputui.model.fleet.attention import FleetAttention
 from gputui.model.fleet.fleet import Fleet, Trouble, TroubleKind
-from gputui.model.machine.process import Identity
 from gputui.model.machine.snapshot import Attention, Snapshot
 from gputui.sources.again import again_after_s
+from gputui.sources.far_machine import FarMachine
 from gputui.sources.prometheus.client import ServerError
 from gputui.sources.prometheus.reader import Answers, Reader
-from gputui.sources.signals import SignalRefused
 
 PATIENT_S = 3.0
 """After how long the screen says that the server has not answered yet."""
@@ -26,7 +25,7 @@ FIRST_WITHIN_S = 1.0
 """How long the first look waits for the nodes, so that the first picture has them."""
 
 
-class FleetMachine:
+class FleetMachine(FarMachine):
     """A fleet behind a server. `look` returns with the newest answers, and says since when there are none."""
 
     def __init__(self, answers: Answers, clock: Callable[[], float] = time.time, *, is_demo: bool = False) -> None:
@@ -61,11 +60,6 @@ class FleetMachine:
         now = self._clock()
         fleet = self._fleet._replace(trouble=self._trouble or self._waiting(now))
         return Snapshot(time=now, number=self._number, interval_s=interval_s, is_demo=self._is_demo, fleet=fleet)
-
-    def send_signal(self, identity: Identity, number: int) -> None:
-        """Always refused: the processes are on other machines."""
-        cause = f"Process {identity.pid} is on another machine: signal {number} was not sent."
-        raise SignalRefused(cause)
 
     def close(self) -> None:
         """Stop asking, without waiting for an answer."""
