@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -43,7 +43,10 @@ class Held(NamedTuple):
 
 
 class DeviceTime(NamedTuple):
-    """A GPU between two looks; for the rest of `span_s` it was idle. `shares` divide both parts among the holders."""
+    """A GPU between two looks; for the rest of `span_s` it was idle, or no reading says whether it was used.
+
+    `shares` divide both parts among the holders.
+    """
 
     device: Device
     span_s: float
@@ -71,16 +74,15 @@ def device_times(
 
 def _device_time(device: Device, snapshot: Snapshot, span_s: float, allocated: Allocated) -> DeviceTime:
     """Active time is divided evenly among the holders that computed, or among all if NVML does not say who did."""
-    mine = {device.key} | {
-        other.key for other in snapshot.devices.devices if other.mig and other.mig.parent == device.index
-    }
-    utilization = value_of(device.gpu_utilization_percent)
-    is_active = utilization is not None and utilization >= thresholds.USED_PERCENT
+    instances = [other for other in snapshot.devices.devices if other.mig and other.mig.parent == device.index]
+    used_percent = _used_percent((device, *instances))
+    is_active = used_percent is not None and used_percent >= thresholds.USED_PERCENT
+    mine = {device.key, *(instance.key for instance in instances)}
     processes = _processes(mine, snapshot, allocated, is_active=is_active)
     held: dict[Holder, int] = {}
     for each in processes:
         held[each.holder] = held.get(each.holder, 0) + each.held_bytes
-    is_held = not is_active and sum(held.values()) >= thresholds.HELD_BYTES
+    is_held = used_percent is not None and not is_active and sum(held.values()) >= thresholds.HELD_BYTES
     owners = {each.holder for each in processes if each.is_active} if is_active else set(held) if is_held else set()
     part_s = span_s / len(owners) if owners else 0.0
     memory = value_of(device.memory)
@@ -89,7 +91,7 @@ def _device_time(device: Device, snapshot: Snapshot, span_s: float, allocated: A
         span_s=span_s,
         active_s=span_s if is_active else 0.0,
         idle_held_s=span_s if is_held else 0.0,
-        utilization_percent=utilization,
+        utilization_percent=value_of(device.gpu_utilization_percent),
         used_bytes=memory.used_bytes if memory else None,
         power_w=value_of(device.power_w),
         shares=tuple(
@@ -103,6 +105,12 @@ def _device_time(device: Device, snapshot: Snapshot, span_s: float, allocated: A
         ),
         processes=processes,
     )
+
+
+def _used_percent(parts: Iterable[Device]) -> float | None:
+    """The most that a GPU or an instance of it is used, with MIG by its SMs alone; None where no reading tells."""
+    readings = (reading for part in parts for reading in (part.gpu_utilization_percent, part.sm_active_percent))
+    return max((percent for reading in readings if (percent := value_of(reading)) is not None), default=None)
 
 
 def _processes(devices: set[str], snapshot: Snapshot, allocated: Allocated, *, is_active: bool) -> tuple[Held, ...]:

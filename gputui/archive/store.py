@@ -231,8 +231,8 @@ def open_to_read(path: Path) -> sqlite3.Connection:
         raise GputuiError(cause, "Run `gputui record` for some time; docs/archive.md has a service for it.")
     is_written = Path(f"{path}-wal").exists()  # if not, SQLite would create it, perhaps in another user's folder
     database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro{'' if is_written else '&immutable=1'}", uri=True)
-    end = monotonic() + READ_WITHIN_S  # another user's file can have views whose rows never end
-    database.set_progress_handler(lambda: monotonic() > end, _STEPS_UNCHECKED)
+    end = monotonic() + READ_WITHIN_S
+    _give_up_at(end, database)
     version = _version(database, path)
     if not version:
         cause = f"{path} is not a record of gputui's."
@@ -240,10 +240,16 @@ def open_to_read(path: Path) -> sqlite3.Connection:
     if version == VERSION:
         return database
     copy = sqlite3.connect(":memory:")
+    _give_up_at(end, copy)
     database.backup(copy)
     database.close()
     _bring_up_to_date(copy)
     return copy
+
+
+def _give_up_at(end: float, database: sqlite3.Connection) -> None:
+    """Interrupt what runs at that time (monotonic clock): another user's file can have views whose rows never end."""
+    database.set_progress_handler(lambda: monotonic() > end, _STEPS_UNCHECKED)
 
 
 def records(kind: type[R], rows: Iterable[Sequence[object]]) -> Iterator[R]:

@@ -183,4 +183,5 @@ def _limits(device: Device, labels: Labels) -> Iterator[Sample]:
 def _processes_on(look: DeviceLook, gpu: Device, labels: Mapping[str, Labels]) -> int:
     uuid = labels[gpu.key]
     on_it = {key for key, of in labels.items() if uuid.items() <= of.items()}
-    return len({(use.pid, use.device if not use.pid else "") for use in look.uses if use.device in on_it})
+    pids = [use.pid for use in look.uses if use.device in on_it]
+    return pids.count(0) + len({*pids} - {0})  # PID 0 is each process in another container

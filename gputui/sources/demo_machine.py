@@ -5,21 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from gputui.model.machine.process import Identity
 from gputui.model.machine.snapshot import Attention, Snapshot
 from gputui.sources.demo import devices, host, processes, scenario
-from gputui.sources.signals import SignalRefused
+from gputui.sources.far_machine import FarMachine
 
 _LEAD_IN_S = 1094.0
 """How long the simulation has been running when the demonstration starts: every job is busy then."""
 
 
-class DemoMachine:
+class DemoMachine(FarMachine):
     """A simulated training node, which depends only on the time since this machine was created.
 
     `clock` gives epoch seconds. The host is called "demo", none of its processes exists, and nothing on this machine
     is changed.
     """
+
+    WHY_NO_SIGNAL = "This is a demonstration: there is no process {pid}, and signal {number} was not sent."
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
@@ -61,11 +62,3 @@ class DemoMachine:
             processes=processes.look(begin, time_s, jobs, look),
             details=processes.details(begin, time_s, jobs, looked_for) if looked_for else None,
         )
-
-    def send_signal(self, identity: Identity, number: int) -> None:
-        """Always refused: the processes do not exist."""
-        cause = f"This is a demonstration: there is no process {identity.pid}, and signal {number} was not sent."
-        raise SignalRefused(cause)
-
-    def close(self) -> None:
-        """Does nothing."""

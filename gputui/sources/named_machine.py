@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gputui.model.machine.host import Host
-from gputui.model.machine.process import Identity
 from gputui.model.machine.snapshot import Attention, Snapshot
-from gputui.sources.signals import SignalRefused
+from gputui.sources.far_machine import FarMachine
 
 
-class NamedMachine:
+class NamedMachine(FarMachine):
     """A machine of which only the name is known, "" if not even that, and the time that `clock` gives."""
+
+    WHY_NO_SIGNAL = "This machine is not read: signal {number} was not sent to process {pid}."
 
     def __init__(self, clock: Callable[[], float], hostname: str = "") -> None:
         self._clock = clock
@@ -23,11 +24,3 @@ class NamedMachine:
         self._number += 1
         host = Host(hostname=self._hostname)
         return Snapshot(time=self._clock(), number=self._number, interval_s=interval_s, host=host)
-
-    def send_signal(self, identity: Identity, number: int) -> None:
-        """Always refused: there is no process to send it to."""
-        cause = f"This machine is not read: signal {number} was not sent to process {identity.pid}."
-        raise SignalRefused(cause)
-
-    def close(self) -> None:
-        """Does nothing."""

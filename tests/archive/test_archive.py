@@ -25,6 +25,7 @@ from gputui.model.history import History
 from gputui.model.machine.owner import Owner
 from gputui.model.machine.process import Process
 from gputui.model.machine.snapshot import Snapshot
+from gputui.model.reading import Reading
 from gputui.units import GIB
 from tests.conftest import ROOT, FakeGpus
 from tests.scale import scaled
@@ -137,6 +138,30 @@ def test_time_is_divided_among_those_who_computed(archive: Archive, tmp_path: Pa
     )
     archive.add(scenes.NOW, device_times(look(scenes.NOW, (95,), together), 3600.0), ())
     assert [(each.user, each.active) for each in read(tmp_path).holders] == [("ana", 0.5), ("ben", 0.5), ("eve", 0.0)]
+
+
+@pytest.mark.parametrize(
+    ("of_gpu", "of_instance", "expected"),
+    [
+        (38.0, scenes.UNSUPPORTED, (10.0, 0.0)),
+        (scenes.UNSUPPORTED, 38.0, (10.0, 0.0)),
+        (0.0, 0.0, (0.0, 10.0)),
+        (scenes.UNSUPPORTED, scenes.UNSUPPORTED, (0.0, 0.0)),
+    ],
+    ids=["busy by its own SMs", "busy by an instance's", "idle", "nobody knows"],
+)
+def test_a_gpu_with_mig_which_has_no_utilisation_is_used_by_its_sms(
+    of_gpu: Reading[float], of_instance: Reading[float], expected: tuple[float, float]
+) -> None:
+    gpu = scenes.device(0, gpu_utilization_percent=scenes.UNSUPPORTED, sm_active_percent=of_gpu)
+    (instance,) = scenes.instances(0, 1)
+    use = scenes.use(0, 100, 20.0, device=instance.key, sm_percent=scenes.UNSUPPORTED)
+    devices = (gpu, instance._replace(sm_active_percent=of_instance))
+    (time,) = device_times(scenes.snapshot(devices, (scenes.process(100, uses=(use,)),)), 10.0)
+    assert (time.active_s, time.idle_held_s) == expected
+    (share,) = time.shares
+    assert (share.active_s, share.idle_held_s) == expected
+    assert time.processes[0].is_active == bool(time.active_s)
 
 
 def test_a_process_is_one_row_from_when_to_when_and_with_when_it_computed_last(

@@ -84,7 +84,11 @@ def test_a_value_of_another_kind_in_any_column_is_a_sentence(
         assert "\x1b" not in printed.out + printed.err, (table, column)
 
 
-def test_a_table_without_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+OF_VERSION_1 = "DROP TABLE process; PRAGMA user_version = 1;"
+
+
+@pytest.mark.parametrize("older", ["", OF_VERSION_1], ids=["read from the file", "brought up to date in memory"])
+def test_a_table_without_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, older: str) -> None:
     path = tmp_path / "machine.db"
     make_record(path)
     database = sqlite3.connect(path)
@@ -93,8 +97,9 @@ def test_a_table_without_end_is_given_up(tmp_path: Path, monkeypatch: pytest.Mon
         DROP TABLE device_time;
         CREATE VIEW device_time AS WITH RECURSIVE endless(time) AS (SELECT 1 UNION ALL SELECT time + 1 FROM endless)
         SELECT time, 1 AS device, 1.0 AS span_s, 1.0 AS active_s, 0.0 AS idle_held_s, 1.0 AS utilization_percent,
-        1 AS used_bytes FROM endless
+        1 AS used_bytes FROM endless;
         """
+        + older
     )
     database.close()
     monkeypatch.setattr(store, "READ_WITHIN_S", 0.0)

@@ -263,7 +263,7 @@ def test_a_viewer_of_another_version(waiting: Child, alpha: Node, monkeypatch: p
 def test_an_old_gputui_there_and_a_shell_that_talks(waiting: Child, tmp_path: Path) -> None:
     with running_node(tmp_path / "old") as node:
         program = node.folder / "there" / "gputui"
-        program.write_text(f"#!/bin/sh\necho Welcome to {NODE}\n{program.read_text().splitlines()[1]}\n")
+        program.write_text(f"#!/bin/sh\necho Welcome to gptune, or gptu\n{program.read_text().splitlines()[1]}\n")
         assert once(f"{NODE}:{waiting.pid}", node)[0] == 0
         program.write_text("#!/bin/sh\necho 'There is no such command.' >&2\nexit 2\n")
         assert "Update it there: ssh alpha uv tool upgrade gputui" in refusal(node, f"{NODE}:1")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
 from gputui.commands.reach.where import where_of
@@ -14,6 +17,16 @@ def test_a_machine_without_ssh() -> None:
     status, _, errors = attach("alpha:1", "--once", environment={"PATH": "/nowhere"})
     assert status == 1
     assert errors.startswith("gputui: There is no ssh on this machine.")
+
+
+def test_what_speaks_no_language_of_gputui_s_is_a_sentence(tmp_path: Path) -> None:
+    ssh = tmp_path / "ssh"
+    ssh.write_text("#!/bin/sh\nprintf 'gptu\\0\\0\\0\\1x and more'\n")
+    ssh.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    status, _, errors = attach("alpha:1", "--once", environment=environment)
+    assert status == 1
+    assert errors.startswith("gputui: Process 1 sent a message that gputui cannot read: not a frame of gputui.")
 
 
 @pytest.mark.parametrize(

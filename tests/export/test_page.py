@@ -232,6 +232,12 @@ def test_two_samples_are_never_the_same() -> None:
     assert Scrapes(Fixed(Readings(look))).page().of("gputui_process_memory_used_bytes") == [5]
 
 
+def test_processes_that_the_driver_lists_without_a_pid_count_one_by_one() -> None:
+    uses = tuple(DeviceUse("GPU-0", pid, "C", 5) for pid in (0, 0, 0, 7, 7))
+    page = Scrapes(Fixed(Readings(DeviceLook(devices=(Device(0, "GPU-0", "NVIDIA H100", ""),), uses=uses)))).page()
+    assert page.of("gputui_device_processes", gpu=0) == [4]
+
+
 def test_every_metric_is_on_a_full_page() -> None:
     assert set(names_of(FAMILIES)) - full_page().names == set()
 

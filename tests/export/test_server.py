@@ -210,6 +210,7 @@ def test_a_client_without_a_certificate_is_refused_where_one_is_required(config_
     ("content", "sentence"),
     [
         ("basic_auth_users: {ana: rosebud}", "the password of ana is not a bcrypt hash. `htpasswd -nBC 10 USER`"),
+        ("basic_auth_users: {ana: $2y$10$rosebud}", "the password of ana is not a bcrypt hash."),
         (
             "basic_auth_user: {ana: x}",
             "has 'basic_auth_user', which gputui does not know. Did you mean basic_auth_users",
@@ -218,6 +219,7 @@ def test_a_client_without_a_certificate_is_refused_where_one_is_required(config_
         ("tls_server_config: {cert_file: a}", "tls_server_config has no key_file"),
         ("tls_server_config: {cert_file: a, key_file: b}", "the certificate files cannot be used: No such file"),
         ("tls_server_config: {cert_file: a, key_file: b, min_version: TLS10}", "min_version is 'TLS10'. gputui knows"),
+        ("tls_server_config: {cert_file: a, key_file: b, max_version: [TLS12]}", "max_version is ['TLS12']."),
         ("a: [", "is not a YAML file"),
         ("- a", "the file is not a mapping"),
     ],

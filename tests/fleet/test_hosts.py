@@ -25,7 +25,7 @@ from gputui.model.told import NodeLook, Told
 from gputui.once.allocators import allocators_of
 from gputui.once.document import document
 from gputui.once.fleet import plain
-from gputui.sources.hosts import line
+from gputui.sources import again
 from gputui.sources.hosts.looks import WrongDocumentError, look_of
 from gputui.sources.hosts.machine import HostsMachine, hosts_once
 from gputui.sources.hosts.names import nodes_of
@@ -245,7 +245,7 @@ class Scripted:
 
 
 def test_figures_stay_while_a_node_is_gone_and_are_new_when_it_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(line, "AGAIN_S", 0)
+    monkeypatch.setattr(again, "AGAIN_S", 0.0)
     script: list[NodeLook | GputuiError] = [look(said())]
     machine = HostsMachine(["n1"], 2.0, reach=lambda _node, _arguments: Scripted(script))
 
@@ -262,6 +262,15 @@ def test_figures_stay_while_a_node_is_gone_and_are_new_when_it_is_back(monkeypat
     script.append(look(said(3)))
     wait_until(lambda: fleet().gpus == 3)
     assert fleet().nodes[0].problem is None
+    machine.close()
+    script.append(GputuiError("closed"))
+
+
+def test_a_node_that_was_gone_for_a_day_is_still_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(again, "AGAIN_S", 0.0)
+    script: list[NodeLook | GputuiError] = [GputuiError("It is gone.")] * 1500 + [look(said())]
+    machine = HostsMachine(["n1"], 2.0, reach=lambda _node, _arguments: Scripted(script))
+    wait_until(lambda: machine.look(Attention(), 2.0).fleet.gpus == 2)  # type: ignore[union-attr]
     machine.close()
     script.append(GputuiError("closed"))
 

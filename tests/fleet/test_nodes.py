@@ -18,7 +18,8 @@ from gputui.errors import GputuiError
 from gputui.model.fleet.fleet import Fleet
 from gputui.model.fleet.parts import Node as Row
 from gputui.model.machine.snapshot import Attention
-from gputui.sources.hosts import line, machine
+from gputui.sources import again
+from gputui.sources.hosts import machine
 from gputui.sources.hosts.connection import Connection
 from gputui.sources.hosts.machine import HostsMachine
 from gputui.sources.procfs import ProcFs
@@ -81,7 +82,7 @@ def eager(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
     """Makes machines that look often, and ask again at once."""
     monkeypatch.setenv("PATH", cluster.variables["PATH"])
     monkeypatch.setattr(machine, "INTERVAL_AT_LEAST_S", 0.2)
-    monkeypatch.setattr(line, "AGAIN_S", 0.1)
+    monkeypatch.setattr(again, "AGAIN_S", 0.1)
     machines: list[HostsMachine] = []
 
     def make(*names: str) -> HostsMachine:

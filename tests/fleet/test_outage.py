@@ -9,6 +9,7 @@ import pytest
 
 from gputui.model.fleet.fleet import Fleet, TroubleKind
 from gputui.model.machine.snapshot import Attention
+from gputui.sources import again
 from gputui.sources.prometheus import answers
 from gputui.sources.prometheus import machine as machines
 from gputui.sources.prometheus.access import access_to
@@ -25,7 +26,7 @@ pytestmark = [pytest.mark.needs("prometheus")]
 
 @pytest.fixture(autouse=True)
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machines, "AGAIN_S", 0.1)
+    monkeypatch.setattr(again, "AGAIN_S", 0.1)
     monkeypatch.setattr(machines, "RESTS", 0)
     monkeypatch.setattr(answers, "LONGEST_S", 1.0)  # a young server has not scraped often enough to tell
 

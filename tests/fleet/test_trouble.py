@@ -15,9 +15,11 @@ from gputui.errors import UsageError
 from gputui.explain.fleet.missing import missing
 from gputui.model.fleet.fleet import TroubleKind
 from gputui.model.machine.snapshot import Attention
+from gputui.sources import again
 from gputui.sources.demo.fleet import DemoAnswers
 from gputui.sources.prometheus import machine as machines
 from gputui.sources.prometheus.access import access_to
+from gputui.sources.prometheus.answers import history_of
 from gputui.sources.prometheus.client import Server, ServerError
 from gputui.sources.prometheus.machine import FleetMachine
 from gputui.sources.prometheus.questions import Asked, Question
@@ -88,6 +90,35 @@ def test_what_is_no_number_is_left_out() -> None:
         server.close()
 
 
+def test_points_of_a_graph_that_are_no_numbers_are_left_out() -> None:
+    rows = b'[0, "0.25"], [60, "NaN"], [1e400, "0.5"], [NaN, "0.5"], [120, "+Inf"], [180, "0.75"], [240, "NaN"]'
+    series = b'{"metric": {"gputui_node": "n1"}, "values": [' + rows + b"]}"
+
+    def answers(request: Request) -> None:
+        request.query()
+        request.reply(b'{"status": "success", "data": {"result": [' + series + b"]}}")
+
+    with serving(answers) as address:
+        server = Server(access_to(address))
+        found = server.ask_range(Question(Asked.HISTORY, "x"), 0, 240, 60)
+        server.close()
+    assert list(history_of(found, 0, 60, 5).values()) == [(0.25, None, None, 0.75, None)]
+
+
+def test_a_path_may_have_any_letters() -> None:
+    asked: list[str] = []
+
+    def answers(request: Request) -> None:
+        asked.append(request.path)
+        request.reply(b'{"status": "success", "data": []}')
+
+    with serving(answers) as address:
+        server = Server(access_to(f"{address}/über uns/a:b%20c/"))
+        assert server.names() == frozenset()
+        server.close()
+    assert asked[0].startswith("/%C3%BCber%20uns/a:b%20c/api/v1/label/__name__/values?")
+
+
 def test_a_connection_that_the_server_has_closed_meanwhile_is_opened_again() -> None:
     def answers_once(request: Request) -> None:
         request.query()
@@ -131,6 +162,9 @@ def test_credentials_come_from_a_file(credentials: Path, content: str, header: s
         (["--prometheus", "http://ana:x@h:1"], "A password in the address can be read by everybody on this machine."),
         (["--prometheus", "ftp://h"], "'ftp://h' is not the address of a Prometheus."),
         (["--prometheus", "http://h:99999"], "'http://h:99999' is not the address of a Prometheus: Port out of range"),
+        (["--prometheus", "http://h..de:1"], "Prometheus: a name has 1 to 63 letters between"),
+        (["--prometheus", f"http://{'h' * 64}.de"], "Prometheus: a name has 1 to 63 letters between"),
+        (["--prometheus", "http://a b:1"], "'http://a b:1' is not the address of a Prometheus."),
         (["--prometheus", "http://h", "--ca", "x"], "Certificates need an address that begins with https://."),
         (["--prometheus", "https://h", "--ca", "/no/such"], "The certificate files cannot be used: No such file"),
         (["--prometheus", "https://h", "--key", "x"], "--key needs --cert"),
@@ -224,7 +258,7 @@ def test_while_nobody_looks_nothing_is_asked() -> None:
 
 
 def test_figures_stay_while_the_server_is_gone_and_it_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machines, "AGAIN_S", 0)
+    monkeypatch.setattr(again, "AGAIN_S", 0.0)
     is_gone = [False]
 
     class Failing(DemoAnswers):
@@ -243,4 +277,19 @@ def test_figures_stay_while_the_server_is_gone_and_it_is_asked_again(monkeypatch
     assert (fleet.trouble.text, bool(fleet.nodes)) == ("It is gone.", True)
     is_gone[0] = False
     wait_until(lambda: machine.look(Attention(), 1).fleet.trouble is None)
+    machine.close()
+
+
+def test_a_server_that_was_gone_for_a_day_is_still_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(again, "AGAIN_S", 0.0)
+    failures = iter(range(1500))
+
+    class Failing(DemoAnswers):
+        def ask(self, question):
+            if next(failures, None) is not None:
+                raise ServerError(TroubleKind.UNREACHABLE, "It is gone.")
+            return super().ask(question)
+
+    machine = FleetMachine(Failing())
+    wait_until(lambda: machine.look(Attention(), 1).fleet.nodes)
     machine.close()

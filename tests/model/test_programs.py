@@ -72,6 +72,10 @@ CASES = {
         "uv run uv run uv run uv run uv run uv run train.py",
         "uv run train.py (uv run) (uv run) (uv run) (uv run) (uv run)",
     ),
+    "modules within modules without end": (
+        "torchrun" + " -m torchrun" * 3000 + " -m train",
+        "torchrun" + " -m torchrun" * 2995 + " -m train" + " (torchrun)" * 5,
+    ),
     "a secret": ("/usr/bin/python train.py --api-key=abc --lr 1", "train.py --api-key=•••••• --lr 1"),
 }
 

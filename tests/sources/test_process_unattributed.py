@@ -35,7 +35,10 @@ def remainders(devices, processes=(), *, is_private=False):
     [
         (device(), [process()], False, "the driver, or a process that ended or is hidden"),
         (device(1 * GIB), [], False, "a process that is hidden (another container, another user's)"),
-        (device(), [process(Absent("not available"))], False, "an upper bound: it includes what PID 42 holds"),
+        (device(), [process(Absent("not available"))], False, "an upper bound: it includes the memory of PID 42"),
+        (device(), [process(Absent("x"), 0)], False, "it includes the memory of processes in other containers, which"),
+        (device(), [process(Absent("x"), pid) for pid in (0, 7, 0)], False,
+         "it includes the memory of PID 7 and processes in other containers, which is not known (x)"),
         (device(), [process(state=ProcessState.ZOMBIE)], False, "what is left of PID 42, which ended"),
         (device(), [process(state=ProcessState.VANISHED)], False, "what is left of PID 42, which ended"),
         (device(), [process(kind="M")], False, "the MPS server"),
@@ -48,7 +51,8 @@ def remainders(devices, processes=(), *, is_private=False):
         (device(mig_mode=MIG), [], False, "what the driver keeps for MIG"),
     ],
     ids=[
-        "a process and more", "no process", "NVML reports no process memory", "a zombie", "a vanished process",
+        "a process and more", "no process", "NVML reports no process memory", "nor of one without a PID",
+        "nor of several", "a zombie", "a vanished process",
         "an MPS client", "the MPS server itself", "in a container", "NVML version 1 counts the reserve",
         "more than any driver reserve", "a display", "a MIG instance", "the GPU around MIG instances",
     ],

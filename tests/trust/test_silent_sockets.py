@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import struct
@@ -119,7 +120,9 @@ def test_more_sockets_than_a_user_has_use_for_are_named_and_not_asked(
     children = sleeping(python, 3)
     listeners = [of_ana.add(child.pid) for child in children]
     problems = [probe.problem for probe in listing.list_probes() if probe.pid in {child.pid for child in children}]
-    assert sum("was not asked" in problem for problem in problems) == 2
+    refused = [problem for problem in problems if "was not asked" in problem]
+    assert len(refused) == 2
+    assert re.search(r"has more than 1 probes\. Ask it with: gputui attach \d+\.$", refused[0])
     assert sum(map(is_called, listeners)) == 1
 
 

@@ -123,7 +123,6 @@ class Sign(NamedTuple):
     pid: int | None = None
     rank: int | None = None
     value: float = 0.0
-    usual: float | None = None
 
 
 def _natural(text: str) -> tuple[object, ...]:

@@ -122,8 +122,8 @@ def _shell(name: str, arguments: Sequence[str], depth: int) -> str:
 
 
 def _started(name: str, arguments: Sequence[str], depth: int) -> str | None:
-    """The program that a launcher starts, and the launcher behind it; None where `name` is no launcher."""
-    launcher = _LAUNCHERS.get(name)
+    """The program that a launcher starts, and the launcher behind it; None for another `name`, or deep in launchers."""
+    launcher = _LAUNCHERS.get(name) if depth <= _DEPTH_AT_MOST else None
     if launcher is None or tuple(arguments[: len(launcher.words)]) != launcher.words:
         return None
     rest = arguments[len(launcher.words) :]

@@ -9,10 +9,9 @@ from typing import Protocol
 from gputui.errors import GputuiError
 from gputui.model.fleet.parts import NodeProblem, Place
 from gputui.model.told import NodeLook, Told
+from gputui.sources.again import again_after_s
 from gputui.system_faults import as_sentence
 
-AGAIN_S, AGAIN_AT_MOST_S = 5.0, 60.0
-"""How long to wait after a failure, twice as long after each further one; and at most."""
 FIRST_WITHIN_S = 40.0
 """ssh gives up after 10 s; without persistence mode, the driver may take 30 s for its first answer."""
 
@@ -77,7 +76,7 @@ class Line:
             if silent_after_s is None:
                 break
             failures = 0 if self.told.time > heard_at else failures + 1
-            wait_s = min(AGAIN_AT_MOST_S, AGAIN_S * 2 ** max(0, failures - 1))
+            wait_s = again_after_s(failures)
 
     def _listen(self, silent_after_s: float | None) -> None:
         speaker = self._speaker = self._connect()

@@ -11,11 +11,10 @@ from gputui.explain.fleet.gathering import Gathering
 from gputui.model.fleet.fleet import Fleet
 from gputui.model.fleet.parts import Place
 from gputui.model.machine.finding import MachineFinding
-from gputui.model.machine.process import Identity
 from gputui.model.machine.snapshot import Attention, Snapshot
+from gputui.sources.far_machine import FarMachine
 from gputui.sources.hosts.connection import Connection
 from gputui.sources.hosts.line import Line, Speaker
-from gputui.sources.signals import SignalRefused
 
 TOGETHER, APART_S = 8, 0.25
 """How many connections begin at a time, and how far apart: an sshd, such as a jump host's, refuses more than ten
@@ -31,7 +30,7 @@ Reach = Callable[[str, str], Speaker]
 """Connects to a node, given its name and the arguments of gputui there."""
 
 
-class HostsMachine:
+class HostsMachine(FarMachine):
     """The nodes that ssh reaches; `look` returns at once with the newest of each."""
 
     def __init__(
@@ -62,11 +61,6 @@ class HostsMachine:
             self._snapshot = self._snapshot._replace(fleet=fleet, findings=findings)
         self._number += 1
         return self._snapshot._replace(time=self._clock(), number=self._number, interval_s=interval_s)
-
-    def send_signal(self, identity: Identity, number: int) -> None:
-        """Always refused: the processes are on other machines."""
-        cause = f"Process {identity.pid} is on another machine: signal {number} was not sent."
-        raise SignalRefused(cause)
 
     def close(self) -> None:
         """End all connections, without waiting."""

@@ -33,7 +33,8 @@ class Owners:
     """Keeps the owners of the processes that looks ask for.
 
     A thread reads what is due, and ends. If a process's files keep it waiting, the thread is left behind, and that
-    process is not read again. `patience_s` is how long all looks together wait, for a program that looks once.
+    process is not read again; if the node's files do, owners are read without these until they answer. `patience_s` is
+    how long all looks together wait, for a program that looks once.
     """
 
     def __init__(
@@ -48,6 +49,8 @@ class Owners:
         self._clock = clock
         self._known: dict[tuple[int, float], _Known] = {}
         self._work: _Work | None = None
+        self._at_node_files: threading.Thread | None = None
+        """The last thread that was left behind at the files of the node."""
 
     def look(self, subjects: Iterable[Subject]) -> Mapping[int, Reading[Owner]]:
         """The owners that are known by now, by PID."""
@@ -57,7 +60,8 @@ class Owners:
         due = [subject for subject, one in known.items() if one.until <= now or one.subject not in (subject, None)]
         self._known = {subject.identity: one for subject, one in known.items()}
         if due and self._work is None:
-            self._work = _Work(self._reader, due, self._clock)
+            do_files_answer = self._at_node_files is None or not self._at_node_files.is_alive()
+            self._work = _Work(self._reader, due, self._clock, has_node_files=do_files_answer)
             if self._patience_s > 0:
                 self._work.thread.join(self._patience_s)
                 self._patience_s -= self._clock() - now
@@ -65,7 +69,7 @@ class Owners:
         return {pid: one.owner for (pid, _), one in self._known.items()}
 
     def _take(self, now: float) -> None:
-        """Take what the thread has read so far; if it is stuck at a process, give both up."""
+        """Take what the thread has read so far; if it is stuck, give it up, and with it the process that it reads."""
         work = self._work
         if work is None:
             return
@@ -76,32 +80,38 @@ class Owners:
                 self._known[subject.identity] = _Known(owner, subject, now + _RENEW_S)
         if has_ended:
             self._work = None
-        elif at is not None and now - at.since > _STUCK_S:
+        elif now - at.since > _STUCK_S:
             work.is_abandoned = True
-            self._known[at.subject.identity] = _Known(_STUCK, None, float("inf"))
+            if at.subject is None:
+                self._at_node_files = work.thread
+            else:
+                self._known[at.subject.identity] = _Known(_STUCK, None, float("inf"))
             self._work = None
 
 
 class _At(NamedTuple):
-    """The process that a thread reads, and since when (monotonic clock)."""
+    """The process that a thread reads, None for the files of the node, and since when (monotonic clock)."""
 
-    subject: Subject
+    subject: Subject | None
     since: float
 
 
 class _Work:
     """A thread that reads the owners of some processes."""
 
-    def __init__(self, reader: OwnerReader, subjects: list[Subject], clock: Callable[[], float]) -> None:
+    def __init__(
+        self, reader: OwnerReader, subjects: list[Subject], clock: Callable[[], float], *, has_node_files: bool
+    ) -> None:
         self._reader, self._subjects, self._clock = reader, subjects, clock
+        self._has_node_files = has_node_files
         self.found: deque[tuple[Subject, Reading[Owner]]] = deque()
-        self.at: _At | None = None
+        self.at = _At(None, clock())
         self.is_abandoned = False
         self.thread = threading.Thread(target=self._run, name="gputui-owners", daemon=True)
         self.thread.start()
 
     def _run(self) -> None:
-        files = self._reader.node_files()
+        files = self._reader.node_files() if self._has_node_files else NodeFiles({}, {})
         for subject in self._subjects:
             self.at = _At(subject, self._clock())
             owner = self._reader.read(subject, files)

@@ -277,11 +277,14 @@ class ProbeClient:
                 raise self._disconnected(error) from error
             if not data:
                 raise self._disconnected(None)
-            try:
-                self._payloads += self._unpacker.feed(data)
-            except frames.FrameError as error:
-                raise self._broken(str(error)) from error
+            self._take(data)
         return self._payloads.pop(0)
+
+    def _take(self, data: bytes) -> None:
+        try:
+            self._payloads += self._unpacker.feed(data)
+        except frames.FrameError as error:
+            raise self._broken(str(error)) from error
 
     def _decoded(self, payload: bytes) -> dict[str, object]:
         try:

@@ -16,7 +16,8 @@ from gputui.sources.probe.client import ProbeClient, ProbeError
 from gputui.sources.probe.listing import CannotAttachError
 from gputui.sources.ssh import Ssh
 
-_MAGIC = frames.header(0)[:4]
+_BEGIN = frames.header(0)[:5]
+"""How the relay begins: its first message is small, and so its length begins with a zero, which no shell prints."""
 _NOISE_BYTES = 64 * 1024
 """How much the shell's own files may print there before the relay speaks."""
 _EARLIER_MESSAGES = 100
@@ -105,13 +106,13 @@ class FarClient(ProbeClient):
         """Skip what the shell's startup files print there; raises CannotAttachError if no relay follows."""
         self._socket.settimeout(self._within_s)
         data = b""
-        while _MAGIC not in data:
+        while _BEGIN not in data:
             chunk = self._socket.recv(4096) if len(data) < _NOISE_BYTES else b""
             if not chunk:
                 self._socket.close()
                 raise CannotAttachError(*self._ssh.failure())
             data += chunk
-        self._payloads += self._unpacker.feed(data[data.index(_MAGIC) :])
+        self._take(data[data.index(_BEGIN) :])
 
     def _first_payload(self) -> bytes | None:
         for _ in range(_EARLIER_MESSAGES):

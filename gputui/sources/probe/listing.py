@@ -300,7 +300,10 @@ def _asked(socket: _Socket, within_s: float) -> list[ProbeInfo]:
     """A list with what a probe says of its process, [] if the probe is gone."""
     pid, user = socket.pid, user_name(socket.owner)
     if not socket.is_asked:
-        problem = f"Process {pid} was not asked: {user} has more than {_MOST_OF_A_USER} probes. gputui attach {pid}"
+        problem = (
+            f"Process {pid} was not asked: {user} has more than {_MOST_OF_A_USER} probes. "
+            f"Ask it with: gputui attach {pid}."
+        )
         return [ProbeInfo(pid, user, None, problem=problem)]
     try:
         _check_state(pid, _status_of(pid))

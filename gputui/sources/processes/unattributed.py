@@ -54,9 +54,10 @@ def _pids_in_words(pids: set[int]) -> str:
 def _unknown(case: Case) -> str:
     if not case.unknown:
         return ""
-    pids = _pids_in_words({use.pid for use in case.unknown})
+    pids = {use.pid for use in case.unknown}
+    who = " and ".join(filter(None, (_pids_in_words(pids - {0}), "processes in other containers" if 0 in pids else "")))
     reason = next(use.used_bytes.reason for use in case.unknown if isinstance(use.used_bytes, Absent))
-    return f"an upper bound: it includes what {pids} holds, which is not known ({reason})"
+    return f"an upper bound: it includes the memory of {who}, which is not known ({reason})"
 
 
 def _ended(case: Case) -> str:

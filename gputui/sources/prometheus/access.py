@@ -6,13 +6,15 @@ import re
 import ssl
 from base64 import b64encode
 from typing import NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from gputui.errors import UsageError
 from gputui.regular_files import small_content
 
 _MOST_BYTES = 1 << 16
 _FORM = "one line: user:password, or a bearer token"
+_IN_PATHS = "/%:@!$&'()*+,;="
+"""What stands in a path as it is, beside letters and digits; all else is sent as %XX."""
 EXAMPLE = "Use for example --prometheus http://127.0.0.1:9090."
 
 
@@ -31,11 +33,16 @@ def access_to(address: str, credentials: str = "", authority: str = "", certific
     """How to reach the server at an address; the other arguments are names of files, "" for none. Raises UsageError."""
     try:
         parts = urlsplit(address if "://" in address else f"http://{address}")
-        port, host = parts.port, parts.hostname
+        port, host = parts.port, parts.hostname or ""
+        host.encode("idna")
+    except UnicodeError:
+        cause = f"{address!r} is not the address of a Prometheus: a name has 1 to 63 letters between two dots."
+        raise UsageError(cause, EXAMPLE) from None
     except ValueError as error:
         cause = f"{address!r} is not the address of a Prometheus: {error}."
         raise UsageError(cause, EXAMPLE) from None
-    if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
+    is_host = re.fullmatch(r"[^\x00-\x20\x7f]+", host)
+    if parts.scheme not in ("http", "https") or not is_host or parts.query or parts.fragment:
         cause = f"{address!r} is not the address of a Prometheus."
         raise UsageError(cause, EXAMPLE)
     if parts.username is not None or parts.password is not None:
@@ -49,10 +56,12 @@ def access_to(address: str, credentials: str = "", authority: str = "", certific
         cause = "--key needs --cert: the certificate that belongs to the key."
         raise UsageError(cause)
     bare = f"[{host}]" if ":" in host else host
-    shown = f"{parts.scheme}://{bare}{f':{port}' if port else ''}{parts.path.rstrip('/')}"
+    path = parts.path.rstrip("/")
+    shown = f"{parts.scheme}://{bare}{f':{port}' if port else ''}{path}"
+    sent = quote(path, _IN_PATHS, errors="surrogateescape")
     tls = _tls(authority, certificate, key) if is_safe else None
     authorization = _authorization(credentials) if credentials else ""
-    return Access(shown, host, port or (443 if is_safe else 80), parts.path.rstrip("/"), authorization, tls)
+    return Access(shown, host, port or (443 if is_safe else 80), sent, authorization, tls)
 
 
 def _authorization(path: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from math import isfinite
 from typing import Any, NamedTuple
 
 MOST_SERIES = 500_000
@@ -12,7 +13,7 @@ _LABEL_LENGTH = 300
 
 
 class Series(NamedTuple):
-    """Labels and the newest value; `points` are all (time, value) pairs of a range."""
+    """Labels and the newest value; `points` are all (time, value) pairs of a range, none of them NaN or infinite."""
 
     labels: Mapping[str, str]
     value: float
@@ -60,7 +61,7 @@ def reason_of(text: bytes) -> str:
 
 
 def series_of(data: object) -> tuple[Series, ...]:
-    """The series of a vector or a matrix, without those whose newest value is NaN or infinite."""
+    """The series of a vector or a matrix, without values that are NaN or infinite."""
     rows = data.get("result") if isinstance(data, dict) else None
     if not isinstance(rows, list):
         raise WrongAnswerError
@@ -81,11 +82,12 @@ def _series(rows: list[Any]) -> Iterator[Series]:
         try:
             labels = {str(name): str(value)[:_LABEL_LENGTH] for name, value in row["metric"].items()}
             if "values" in row:
-                points = tuple((float(time), float(value)) for time, value in row["values"])
+                pairs = ((float(time), float(value)) for time, value in row["values"])
+                points = tuple(pair for pair in pairs if all(map(isfinite, pair)))
                 value = points[-1][1] if points else float("nan")
             else:
                 points, value = (), float(row["value"][1])
         except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
             raise WrongAnswerError from error
-        if abs(value) < float("inf"):  # neither infinite nor "not a number"
+        if isfinite(value):
             yield Series(labels, value, points)

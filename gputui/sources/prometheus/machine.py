@@ -8,16 +8,14 @@ from collections.abc import Callable
 
 from gputui.model.fleet.attention import FleetAttention
 from gputui.model.fleet.fleet import Fleet, Trouble, TroubleKind
-from gputui.model.machine.process import Identity
 from gputui.model.machine.snapshot import Attention, Snapshot
+from gputui.sources.again import again_after_s
+from gputui.sources.far_machine import FarMachine
 from gputui.sources.prometheus.client import ServerError
 from gputui.sources.prometheus.reader import Answers, Reader
-from gputui.sources.signals import SignalRefused
 
 PATIENT_S = 3.0
 """After how long the screen says that the server has not answered yet."""
-AGAIN_S, AGAIN_AT_MOST_S = 5.0, 60.0
-"""How long to wait after a failure, twice as long after each further one; and at most."""
 DETAILS_WITHIN_S = 0.5
 """How long a look waits for what has just come on screen, so that it is there at once and not at the next look."""
 UNWATCHED_AFTER_S = 5.0
@@ -27,7 +25,7 @@ FIRST_WITHIN_S = 1.0
 """How long the first look waits for the nodes, so that the first picture has them."""
 
 
-class FleetMachine:
+class FleetMachine(FarMachine):
     """A fleet behind a server. `look` returns with the newest answers, and says since when there are none."""
 
     def __init__(self, answers: Answers, clock: Callable[[], float] = time.time, *, is_demo: bool = False) -> None:
@@ -63,11 +61,6 @@ class FleetMachine:
         fleet = self._fleet._replace(trouble=self._trouble or self._waiting(now))
         return Snapshot(time=now, number=self._number, interval_s=interval_s, is_demo=self._is_demo, fleet=fleet)
 
-    def send_signal(self, identity: Identity, number: int) -> None:
-        """Always refused: the processes are on other machines."""
-        cause = f"Process {identity.pid} is on another machine: signal {number} was not sent."
-        raise SignalRefused(cause)
-
     def close(self) -> None:
         """Stop asking, without waiting for an answer."""
         self._is_closed = True
@@ -91,8 +84,8 @@ class FleetMachine:
                 self._round(is_due=is_due)
             except ServerError as error:
                 self._fail(error)
-                wait_s = min(AGAIN_AT_MOST_S, AGAIN_S * 2**failures)
                 failures += 1
+                wait_s = again_after_s(failures)
                 due = time.monotonic() + wait_s
                 self._rest(wait_s)  # another attention does not make it answer
             else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from random import Random
+from threading import Event
 
 import pytest
 
@@ -17,7 +18,7 @@ from gputui.sources.owners.node_files import DCGM_VARIABLE, DeviceJob, jobs_of_d
 from gputui.sources.owners.reader import NodeFiles, OwnerReader
 from gputui.sources.processes import ProcessSource
 from gputui.sources.procfs import ProcFs
-from tests.hanging import NOT_WITHIN_S, wait_until
+from tests.hanging import HANGS_S, NOT_WITHIN_S, wait_until
 from tests.sources.children import IDLE, as_nobody, running
 from tests.sources.false_proc import CONTROL, FalseProc
 
@@ -224,6 +225,25 @@ def test_a_process_that_keeps_its_reader_waiting_is_given_up_and_the_others_are_
     wait_until(lambda: value_of(owners.look(both)[9]))
     assert owners.look(both)[9].unit == "train.service"
     (proc.root / "8" / "environ").write_bytes(b"")  # ends the thread that waits
+
+
+def test_owners_are_read_without_the_files_of_the_node_while_these_do_not_answer(tmp_path):
+    now, answer = [0.0], Event()
+
+    def files() -> NodeFiles:
+        answer.wait(HANGS_S)
+        return NodeFiles({}, {POD: ("ml", "train-0")})
+
+    owners = Owners(ProcFs(false_process(tmp_path, IN_POD).root), node_files=files, clock=lambda: now[0])
+
+    def pod() -> str | None:
+        now[0] += 1.0
+        owner = value_of(owners.look([Subject(9, 1.0, "python", 0)])[9])
+        return owner.pod if owner else None
+
+    wait_until(lambda: pod() == POD)
+    answer.set()
+    wait_until(lambda: pod() == "train-0")
 
 
 def test_owners_of_processes_that_are_gone_are_forgotten():

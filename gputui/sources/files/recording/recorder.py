@@ -86,7 +86,7 @@ class FileRecorder(Recorder):
         if self.problem:
             return
         if self._queue.qsize() > WAITING_AT_MOST:
-            self._stop("the disk does not keep up")
+            self._stop(f"{self._path} cannot be written: the disk does not keep up")
             return
         self._queue.put((time.time(), pid, kind, content))
 
@@ -95,9 +95,12 @@ class FileRecorder(Recorder):
         while not is_last and not self.problem:
             is_last = self._is_closing.wait(WRITE_EVERY_S)
             try:
-                self._write(b"".join(self._chunks.of(self._waiting())))
+                for chunk in self._chunks.of(self._waiting()):
+                    self._write(chunk)
             except OSError as error:
-                self._stop(error.strerror or str(error))
+                self._stop(f"{self._path} cannot be written: {error.strerror or error}")
+            except (ValueError, RecursionError):
+                self._stop("the program's probe sent what a recording cannot hold")
         os.close(self._fd)
 
     def _waiting(self) -> Iterable[_Noted]:
@@ -111,9 +114,7 @@ class FileRecorder(Recorder):
             view = view[os.write(self._fd, view) :]
 
     def _stop(self, reason: str) -> None:
-        self.problem = (
-            f"The recording has stopped: {self._path} cannot be written: {reason}. What was recorded so far is kept."
-        )
+        self.problem = f"The recording has stopped: {reason}. What was recorded so far is kept."
 
 
 class Chunks:
@@ -127,7 +128,10 @@ class Chunks:
         """By PID: the number of the last look that had time for the tensors."""
 
     def of(self, noted: Iterable[_Noted]) -> Iterable[bytes]:
-        """The chunks, in the records' order; a greeting has its own chunk, so that the headers name all processes."""
+        """The chunks, in the records' order; a greeting has its own chunk, so that the headers name all processes.
+
+        Raises ValueError for a message that no chunk can hold.
+        """
         records: list[_Noted] = []
         for record in noted:
             when, pid, _, content = record
@@ -169,8 +173,16 @@ class Chunks:
 
 
 def _records(pid: int, records: list[_Noted]) -> Iterable[bytes]:
-    if records:
+    """The chunk of some records, or one for each where they are too large together; raises ValueError."""
+    if not records:
+        return
+    try:
         yield write_chunk(ChunkKind.RECORDS, pid, records[0][0], records)
+    except ValueError:
+        if len(records) == 1:
+            raise
+        for record in records:
+            yield from _records(pid, [record])
 
 
 def _open_new(path: str) -> int:
