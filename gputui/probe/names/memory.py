@@ -42,6 +42,8 @@ COUNT_GRAPH_EVERY = 8
 """One in so many looks visits all operations of a graph that a container keeps, even after its backward pass."""
 ENTRIES_AT_MOST = 100_000
 """How many storages are kept if no map says which of them are gone: some 60 MB of host memory."""
+ENOUGH_FOUND = 64
+"""From so many tensors that a search has found in a part of a long container, the rest is likely to hold as many."""
 _BLOCKS_IN_TURN = 4096
 
 
@@ -155,9 +157,9 @@ class Memory:
         for collection in collections:
             name, where = collection.name, collection.where
             found = [*sizes.get((name, where), ()), *sizes.get((name, EXCEPTION), ())]
-            # the search has read a part of a long container: the rest is likely to hold as much for each element
-            elements = max(collection.elements, len(found))
-            if sum(found) * elements > (1 - NAMED_WELL) * self.requested_bytes * len(found):
+            is_likely_more = collection.elements > len(found) >= ENOUGH_FOUND
+            held = sum(found) * (collection.elements / len(found) if is_likely_more else 1)
+            if found and held >= (1 - NAMED_WELL) * self.requested_bytes:
                 self.remembered.keep(collection)
 
     def _add_unchanged(
