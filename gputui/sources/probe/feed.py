@@ -94,8 +94,8 @@ class TargetFeed:
         """Whether a look at the next change has been asked for and has not come yet."""
         self._automatic: str | None = "walk"
         self._look_pause_s = look_pause_s
-        self._named_growth_at = 0.0
-        """When a look was last asked for to name what grows (epoch seconds)."""
+        self._named_growth_at = float("-inf")
+        """When a look was last asked for to name what grows (monotonic seconds)."""
         self._shared_pace = shared_pace or SharedPace()
         self._look_again_at = 0.0
         """When the next look at a change may be asked for (monotonic seconds)."""
@@ -168,7 +168,7 @@ class TargetFeed:
         self._state = after(self._state, message)
         if isinstance(message, Statistics):
             self._automatic = message.automatic
-            self._name_growth(client, message.time)
+            self._name_growth(client)
             self._await_change(client)
             self._deliver()
         elif isinstance(message, Look):
@@ -183,11 +183,11 @@ class TargetFeed:
             self._garbage = None
             self._deliver()
 
-    def _name_growth(self, client: ProbeClient, time_s: float) -> None:
+    def _name_growth(self, client: ProbeClient) -> None:
         """If counters show growth that looks have not named, ask for a whole look, in stops as short as usual."""
-        is_due = time_s - self._named_growth_at >= NAME_GROWTH_EVERY_S
+        is_due = time.monotonic() - self._named_growth_at >= NAME_GROWTH_EVERY_S
         if self._look_pause_s is not None and self._automatic is not None and is_due and self._state.wants_look:
-            self._named_growth_at = time_s
+            self._named_growth_at = time.monotonic()
             client.ask_look(pause_s=self._look_pause_s)
 
     def _ask_look(self, client: ProbeClient, how: str) -> None:

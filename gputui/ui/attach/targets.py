@@ -96,6 +96,9 @@ class Replayed(Protocol):
 FeedMessage = Union[TargetMoment, Timeline]
 """What a feed delivers: one more moment, or, from a replay, which can go back, everything up to its present moment."""
 
+SET_BACK_S = 60.0
+"""A moment that is so much older than the newest is no late one: the clock was set back."""
+
 OpenFeed = Callable[[int, Callable[[FeedMessage], None]], Feed]
 """Opens the feed of a PID that calls a listener, in a thread of the feed; raises GputuiError where it cannot."""
 
@@ -183,6 +186,11 @@ class Target:
             self._answers = Answers()
         self.timeline = timeline
 
+    def begin_again(self) -> None:
+        """Forget what lies in the future by now, as the clock was set back, and all before it."""
+        self.timeline, self._answers = Timeline(), Answers()
+        self.cursor = self.asked = None
+
     def replay_cases(self, hand_over: HandOver) -> None:
         """Replay the newest trace of the chosen device for the What-if screen, unless that was done."""
         latest, device = self.timeline.latest, self.device_moment
@@ -246,6 +254,10 @@ class Targets:
         target = self._targets.get(moment.pid)
         if target is None:
             return ""
+        latest = target.timeline.latest
+        if latest is not None and moment.time < latest.time - SET_BACK_S:
+            target.begin_again()
+            target.timeline.share(len(self._targets))
         target.timeline.add(moment)
         gain = look_gain(target.asked, moment) if target.asked else ""
         if gain or moment.ended:

@@ -160,3 +160,15 @@ async def test_a_digit_opens_each_screen_and_escape_returns_to_the_monitor():
             assert at.screen == ""
             at.app.attached.attach(at.feed.pid)
             await at.settle()
+
+
+async def test_after_the_clock_was_set_back_the_screen_goes_on():
+    before = [moment(row(Tensor(8, "model.weight")), time=time) for time in (5000.0, 5001.0)]
+    after = [moment(row(Tensor(64, "model.weight")), time=time) for time in (100.0, 101.0)]
+    async with sitting(*before, *after) as at:
+        await at.press("1")
+        assert at.app.attached.targets.current.timeline.latest is after[-1]
+        assert "64.0 MiB" in at.text
+        late = moment(row(Tensor(8, "model.weight")), time=99.0)
+        at.app.attached.targets.take(late)
+        assert at.app.attached.targets.current.timeline.latest is after[-1]
