@@ -12,8 +12,8 @@ Works on the ids of nodes and the names of modules alone, in the probe's thread,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Tuple, TypeVar
 
 from gputui.probe.guards.probe_thread import let_others_run
 from gputui.probe.tensors.autograd import Inputs
@@ -23,8 +23,12 @@ from gputui.protocol.owners import Owner
 WEIGHT_STEPS = 4
 """Through how many casts and views a weight may reach its operation."""
 FARTHEST_STEPS = 64
-VISITS_AT_MOST = 2000
-"""How many nodes are visited in the search for a producer or a consumer."""
+"""How far away a producer or a consumer may be."""
+_NODES_IN_TURN = 2000
+
+Item = TypeVar("Item")
+Place = Tuple[int, str]
+"""How many steps away from a node the nearest nodes with parameters are, and the deepest module around them."""
 
 
 def assign_modules(storages: Mapping[int, dict[str, Any]], graph: Mapping[str, Any], inputs: Inputs) -> None:
@@ -35,10 +39,17 @@ def assign_modules(storages: Mapping[int, dict[str, Any]], graph: Mapping[str, A
     if not graph["nodes"] or not any(graph["parameters"].values()):
         return
     layers = _Layers(graph, inputs)
-    for address, node in graph["nodes"].items():
+    for address, node in _in_turns(graph["nodes"].items()):
         storage = storages.get(address)
         if storage is not None and storage["category"] == ACTIVATION:
             storage["module"] = layers.module_of(node)
+
+
+def _in_turns(items: Iterable[Item]) -> Iterator[Item]:
+    for number, item in enumerate(items, 1):
+        yield item
+        if number % _NODES_IN_TURN == 0:
+            let_others_run()
 
 
 class _Layers:
@@ -50,25 +61,27 @@ class _Layers:
         self._first_outputs: dict[int, int] = {}
         """For each node, the first node that has an input from it: most have only this one."""
         self._more_outputs: dict[int, list[int]] = {}
-        for node in inputs:
+        for node in _in_turns(inputs):
             for source in inputs.of(node):
                 if self._first_outputs.setdefault(source, node) != node:
                     self._more_outputs.setdefault(source, []).append(node)
-        self._own: dict[int, str | None] = {}
+        own = ((node, self._own_module(node)) for node in _in_turns(inputs))
+        self._own: dict[int, str] = {node: module for node, module in own if module}
+        """The modules of the nodes with parameters."""
+        self._producers, self._consumers = self._places(self._outputs), self._places(inputs.of)
+        self._afters: dict[int, Place | None] = {}
         self._modules: dict[int, str] = {}
 
     def module_of(self, node: int) -> str:
         module = self._modules.get(node)
         if module is None:
-            module = self._modules[node] = self._own_module(node) or self._module_between(node)
+            module = self._modules[node] = self._own.get(node) or self._module_between(node)
         return module
 
     def _own_module(self, node: int) -> str | None:
         """The module whose parameter the node uses, directly or through casts and views; None without one."""
-        if node not in self._own:
-            sources = self._inputs.of(node)
-            self._own[node] = next(filter(None, (self._by_weight(node, source) for source in sources)), None)
-        return self._own[node]
+        sources = self._inputs.of(node)
+        return next(filter(None, (self._by_weight(node, source) for source in sources)), None)
 
     def _by_weight(self, node: int, source: int) -> str | None:
         for _ in range(WEIGHT_STEPS):
@@ -82,58 +95,69 @@ class _Layers:
         return None
 
     def _module_between(self, node: int) -> str:
-        before = self._common_module(self._inputs.of(node), self._inputs.of)
-        if node not in self._first_outputs:
-            return self._common_module(self._siblings(node), self._outputs) or before or ""
-        after = self._common_module(self._outputs(node), self._outputs)
+        sources = self._inputs.of(node)
+        before = _module_of(map(self._producers.get, sources))
+        if node not in self._first_outputs:  # as where a checkpoint saves its inputs: a layer has the same inputs
+            return _module_of(map(self._after, sources)) or before or ""
+        after = _module_of([self._after(node)])
         if before is None or after is None:
             return before or after or ""
-        both = _common([before, after]) or ""
+        both = _common({before, after})
         return both if both == before or (both == after and "." in both) else before
 
-    def _siblings(self, node: int) -> list[int]:
-        """The other nodes with the same inputs: for a checkpoint, which saves its inputs in a node apart, the layer."""
-        return [other for source in self._inputs.of(node) for other in self._outputs(source) if other != node]
+    def _after(self, node: int) -> Place | None:
+        """What is nearest to the outputs of a node: remembered, as it may be the input of thousands."""
+        if node not in self._afters:
+            self._afters[node] = _nearest_of(map(self._consumers.get, self._outputs(node)))
+        return self._afters[node]
 
     def _outputs(self, node: int) -> list[int]:
         first = self._first_outputs.get(node)
         return [] if first is None else [first, *self._more_outputs.get(node, ())]
 
-    def _common_module(self, level: list[int], neighbours: Callable[[int], list[int]]) -> str | None:
-        """The deepest module around the nearest nodes with parameters, on the way from these nodes in one direction."""
-        return _common([_parent(name) for name in self._nearest(level, neighbours)])
+    def _places(self, onwards: Callable[[int], list[int]]) -> dict[int, Place]:
+        """What is nearest to each node: one pass, from the nodes with parameters in the opposite direction."""
+        places: dict[int, Place] = {}
+        level = {node: _parent(module) for node, module in self._own.items()}
+        for steps in range(FARTHEST_STEPS):
+            places.update((node, (steps, module)) for node, module in level.items())
+            reached: dict[int, set[str]] = {}
+            for node, module in _in_turns(level.items()):
+                for other in onwards(node):
+                    if other not in places:
+                        reached.setdefault(other, set()).add(module)
+            level = {node: _common(modules) for node, modules in reached.items()}
+        return places
 
-    def _nearest(self, level: list[int], neighbours: Callable[[int], list[int]]) -> list[str]:
-        seen: set[int] = set()
-        for _ in range(FARTHEST_STEPS):
-            names = [name for other in level if (name := self._own_module(other))]
-            if names or not level or len(seen) > VISITS_AT_MOST:
-                return names
-            seen.update(level)
-            level = [other for near in level for other in neighbours(near) if other not in seen]
-            level = list(dict.fromkeys(level))
-        return []
+
+def _nearest_of(places: Iterable[Place | None]) -> Place | None:
+    known = list(filter(None, places))
+    if not known:
+        return None
+    fewest_steps, _ = min(known)
+    return fewest_steps, _common({module for steps, module in known if steps == fewest_steps})
+
+
+def _module_of(places: Iterable[Place | None]) -> str | None:
+    nearest = _nearest_of(places)
+    return None if nearest is None else nearest[1]
 
 
 def _parent(module: str) -> str:
     return module.rpartition(".")[0] or module
 
 
-def _common(names: list[str]) -> str | None:
-    """The deepest module that all of these are in; None without any."""
-    if not names:
-        return None
-    common = names[0].split(".")
-    for name in names[1:]:
+def _common(names: set[str]) -> str:
+    """The deepest module that all of these are in."""
+    first, *others = names
+    common = first.split(".")
+    for name in others:
         parts = name.split(".")
         length = 0
         while length < min(len(common), len(parts)) and common[length] == parts[length]:
             length += 1
         common = common[:length]
     return ".".join(common)
-
-
-_NODES_IN_TURN = 2000
 
 
 def assign_keepers(

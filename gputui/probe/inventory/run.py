@@ -235,12 +235,12 @@ class InventoryRun:
     def _objects(self) -> dict[int, list[Any]]:
         """Finds among Python's objects, by kind: among all of them for a scan, otherwise among the young ones."""
         if self._method != SCAN:
-            return self._heap.young()
+            return self._heap.young(self._memory.long_generations)
         meter = self._meter.part(SCAN_SHARE)
         if not self._heap.may_visit_all(meter):
             self._problems.append(TOO_MANY)
             self._meter.leave_out()
-            return self._heap.young()
+            return self._heap.young(self._memory.long_generations)
         groups, self._memory.scan_start = self._heap.all(meter, self._memory.scan_start)
         if self._heap.has_frozen:
             self._problems.append(FROZEN)

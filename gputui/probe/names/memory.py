@@ -13,6 +13,7 @@ from gputui.probe.names.climb import Climb
 from gputui.probe.names.container_tensors import ContainerTensors, LinkedTensors
 from gputui.probe.names.cycles import Block, Nameless
 from gputui.probe.names.remembered import Collection, Remembered
+from gputui.probe.objects.heap import LongGenerations
 from gputui.probe.pace.turns import Turns
 from gputui.probe.search.keepers import EXCEPTION, EXCEPTIONS, LOST_EXCEPTION
 from gputui.probe.search.modules import ModuleTrees
@@ -68,6 +69,7 @@ class Memory:
         self.nameless = Nameless()
         self.buckets = ReducerBuckets()
         self.walked = WalkedParts()
+        self.long_generations = LongGenerations()
         self.entries: dict[int, dict[str, Any]] = {}
         """The storages of the last looks, by address."""
         self._of_exceptions: list[dict[str, Any]] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from itertools import compress
 from typing import Any
@@ -15,7 +15,7 @@ from gputui.probe.objects.listing import classes_of, finished, of_classes
 from gputui.probe.pace.meter import Meter
 
 YOUNG_AT_MOST = 10_000
-"""How many young objects are read: if the program has switched the collector off, all that it makes stay young."""
+"""How many objects of a young generation are read: without a collection, all that a program makes stay young."""
 LISTED_PER_STEP = 150
 """How many of the interpreter's memory blocks can be listed as objects and let go in one step of the meter (3 us)."""
 SORTED_PER_STEP = 12
@@ -36,6 +36,33 @@ TOO_MANY = (
 )
 
 
+class LongGenerations:
+    """Which of the collector's generations were too long to be read: later looks pass over them. Of one process.
+
+    Only a list of a generation tells its length, and takes 10 ms for a million objects. `gc.get_count` counts what was
+    made less what was freed: in a replay buffer, where each new object replaces an old one, that stays 0.
+    """
+
+    def __init__(self) -> None:
+        self._passed_over: dict[int, tuple[int, int]] = {}
+        """By generation, for how many more looks, and how often it had been emptied before the last one."""
+
+    def note(self, generation: int, length: int) -> None:
+        """Pass over it in so many looks that its list has cost each of them little.
+
+        Only those count before which a collection came: without one, the generation is as long as it was.
+        """
+        self._passed_over[generation] = length // YOUNG_AT_MOST, _times_emptied(generation)
+
+    def pass_over(self, generation: int) -> bool:
+        """Whether this look passes over it."""
+        looks, emptied = self._passed_over.get(generation, (0, 0))
+        if looks:
+            now = _times_emptied(generation)
+            self._passed_over[generation] = looks - (now != emptied), now
+        return looks > 0
+
+
 class Heap:
     """Finds tensors, modules, exceptions, generators and optimizers among Python's objects."""
 
@@ -44,17 +71,21 @@ class Heap:
         self.has_frozen = False
         """Whether `gc.freeze()` hid objects from the last call of `all`."""
 
-    def young(self) -> dict[int, list[Any]]:
+    def young(self, long: LongGenerations) -> dict[int, list[Any]]:
         """The finds among objects made lately, by kind: the intermediate results of a step are among them."""
-        thresholds = gc.get_threshold()
         found = self._by_kind([])
-        for generation, objects in enumerate((gc.get_count()[0], thresholds[0] * thresholds[1])):
-            if objects <= YOUNG_AT_MOST:
-                self._add_young(found, partial(gc.get_objects, generation=generation))
+        for generation in (0, 1) if gc.get_count()[0] <= YOUNG_AT_MOST else (1,):
+            if not long.pass_over(generation):
+                self._add_young(found, generation, long)
         return found
 
-    def _add_young(self, found: dict[int, list[Any]], list_objects: Callable[[], list[Any]]) -> None:
-        classes = plain.by_id(classes_of(list_objects)[:YOUNG_AT_MOST])
+    def _add_young(self, found: dict[int, list[Any]], generation: int, long: LongGenerations) -> None:
+        list_objects = partial(gc.get_objects, generation=generation)
+        listed, length = classes_of(list_objects, YOUNG_AT_MOST)
+        if length > YOUNG_AT_MOST:
+            long.note(generation, length)
+            return
+        classes = plain.by_id(listed)
         kinds = dict(zip(classes, self._classifier.kinds_of_classes(list(classes.values()))))
         for value in of_classes(list_objects, {ident for ident, kind in kinds.items() if kind in found}):
             found[kinds[id(type(value))]].append(value)
@@ -105,3 +136,8 @@ def has_frozen(objects: Iterable[Any]) -> bool:
 
 def _list_steps() -> int:
     return sys.getallocatedblocks() // LISTED_PER_STEP
+
+
+def _times_emptied(generation: int) -> int:
+    """How many collections have moved on what was in a generation."""
+    return sum(of_generation["collections"] for of_generation in gc.get_stats()[generation:])

@@ -10,16 +10,26 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import chain, compress, count, repeat
+from itertools import chain, compress, count, islice, repeat
 from operator import getitem, is_, lt, methodcaller, setitem
 from typing import Any
 
 _call = methodcaller("__call__")
 
 
-def classes_of(list_objects: Callable[[], Iterable[Any]]) -> list[type]:
-    """The class of each object listed."""
-    return list(map(type, chain.from_iterable(map(_call, (list_objects,)))))
+def classes_of(list_objects: Callable[[], list[Any]], at_most: int) -> tuple[list[type], int]:
+    """The classes of the first so many objects listed, and how many were listed."""
+    held: list[list[Any]] = []  # the iterators, which are listed as well, refer to this alone
+    lengths: list[int] = []
+    classes: list[type] = []
+    firsts = islice(map(type, chain.from_iterable(held)), at_most)  # which lets the rest go
+    _do(
+        partial(held.extend, map(_call, (list_objects,))),
+        partial(lengths.extend, map(len, held)),
+        partial(classes.extend, firsts),
+        held.clear,
+    )
+    return classes, lengths[0]
 
 
 def of_classes(list_objects: Callable[[], Iterable[Any]], idents: set[int]) -> list[Any]:

@@ -18,7 +18,7 @@ from reader_looks import Looks  # noqa: E402
 
 from gputui.probe.looks.stops import empty_look  # noqa: E402
 from gputui.probe.looks.torch_reader import FREEING, MANY_THREADS  # noqa: E402
-from gputui.probe.objects.heap import Heap  # noqa: E402
+from gputui.probe.objects.heap import Heap, LongGenerations  # noqa: E402
 from gputui.probe.objects.kinds import TypeClassifier  # noqa: E402
 from gputui.probe.objects.listing import finished, of_classes  # noqa: E402
 from gputui.probe.pace.meter import Meter  # noqa: E402
@@ -227,7 +227,7 @@ def made_meanwhile(look):
 
 @check
 def a_tuple_that_another_thread_is_making_is_left_to_it():
-    assert made_meanwhile(lambda let_it_end: Heap(Switching(let_it_end)).young()) == [(0, 1, 2)]
+    assert made_meanwhile(lambda let_it_end: Heap(Switching(let_it_end)).young(LongGenerations())) == [(0, 1, 2)]
     assert made_meanwhile(lambda let_it_end: Heap(Switching(let_it_end)).all(Meter(60), 0)) == [(0, 1, 2)]
 
 
