@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterator
 from operator import not_
 
+from gputui.probe.guards.boundary import MAIN_THREAD
 from gputui.probe.objects.torch_types import AnyObject, Tensor, tensor_base
 
 
@@ -39,7 +40,10 @@ class WeakStorages:
         return map(not_, map(_storage_class()._expired, self._references))
 
     def __del__(self) -> None:
-        if self._references and "torch" in sys.modules:  # not when the interpreter ends
+        MAIN_THREAD.enter(self._free)
+
+    def _free(self) -> None:
+        if "torch" in sys.modules:  # not when the interpreter ends
             deque(map(_storage_class()._free_weak_ref, self._references), maxlen=0)
 
 
