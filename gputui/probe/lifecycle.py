@@ -11,6 +11,7 @@ from gputui import environment
 from gputui.probe import permission
 from gputui.probe.guards.boundary import LIFE, PARTS, words_of
 from gputui.probe.guards.descriptors import NotOursError
+from gputui.probe.guards.interpreter_settings import settings
 from gputui.probe.guards.originals import RLock, get_ident, wall_clock
 from gputui.probe.guards.thread_numbers import note_first_thread, note_main_thread
 from gputui.probe.running import Running
@@ -207,6 +208,7 @@ def _close() -> None:
     for part in PARTS:
         part.reset()
     _forking.clear()
+    settings.after_fork_in_child()
     held_signals = sys.modules.get("gputui.probe.main_thread.held_signals")
     if held_signals is not None:
         held_signals.after_fork_in_child()

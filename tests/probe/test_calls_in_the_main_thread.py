@@ -176,6 +176,18 @@ def test_an_error_of_the_probes_own_at_any_place_of_a_call_stays_there(place, qu
         assert queued.next_result() == "next"
 
 
+def test_a_false_result_that_comes_while_the_probes_thread_asks_for_it_is_no_failure(queued):
+    call, main_thread = MainThreadCall(queued.main_thread), queued.main_thread
+    bool(main_thread._pending)
+    call.begin(dict, 60.0, lambda _: {"reason": "interrupted"})
+    while main_thread._line:
+        main_thread.note_wait(0.0)
+        main_thread.advance()
+    has_ended = main_thread.has_ended
+    main_thread.has_ended = lambda entry: [bool(main_thread._pending), has_ended(entry)][1]
+    assert call.finished(lambda: {"reason": "instead"}) == {}
+
+
 BOUNDARY = (PendingCall.__bool__.__code__, boundary.Part.enter.__code__)
 """What stands outside of the boundary: these raise nothing by themselves."""
 

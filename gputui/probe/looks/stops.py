@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
+from gputui.probe.guards.interpreter_settings import settings
 from gputui.probe.guards.originals import perf_counter, sleep, thread_time, wall_clock
 from gputui.probe.guards.probe_thread import let_others_run
 from gputui.probe.guards.thread_frames import current_frames
@@ -19,8 +18,6 @@ looks once memory was allocated or freed between two stops, as what the first ha
 remembered containers to read on: their tensors stay."""
 STOPS_TO_READ_ON, ON_REQUEST_MS = 20, 1000.0
 """How many stops a look on request makes where there are such containers, and how long all may take together."""
-_HALF_A_MICROSECOND_S = 5e-7
-"""Added when the switch interval is put back, as Python cuts it to whole microseconds: 0.003 would be 0.002999."""
 ALONE_S = 1.0
 """The least switch interval of a stop in the probe's own thread, so that no other thread runs in the middle, even where
 a busy machine makes the stop long: the look's references would keep alive what that thread frees."""
@@ -153,29 +150,22 @@ def undisturbed(read: Callable[[], None], pause_ms: float, *, in_turn: bool = Fa
     one that was already waiting for the interpreter. With `in_turn`, such threads have their turn before the stop.
     """
     began, began_cpu = perf_counter(), thread_time()
-    switch_interval_s = sys.getswitchinterval()
-    put_back = partial(_put_back, switch_interval_s, is_collecting=gc.isenabled())
+    stop = object()
     try:
         try:
-            sys.setswitchinterval(max(2 * pause_ms / 1000, ALONE_S * in_turn))
+            settings.switch_after(max(2 * pause_ms / 1000, ALONE_S * in_turn), stop)
             if in_turn:
-                sleep(min(2 * switch_interval_s, LONGEST_TURN_S))  # all that wait afterwards use the new interval
+                sleep(min(2 * settings.program_s, LONGEST_TURN_S))  # all that wait afterwards use the new interval
                 began, began_cpu = perf_counter(), thread_time()
-            gc.disable()
+            settings.collect_nothing(stop)
             _without_handlers(read)
         finally:  # twice, as an exception of a signal handler may end the first one half-way
-            put_back()
+            settings.put_back(stop)
     finally:
-        put_back()
+        settings.put_back(stop)
     cost = {"pause_ms": (perf_counter() - began) * 1000, "probe_cpu_ms": (thread_time() - began_cpu) * 1000}
     _let_others_run()
     return cost
-
-
-def _put_back(switch_interval_s: float, *, is_collecting: bool) -> None:
-    sys.setswitchinterval(switch_interval_s + _HALF_A_MICROSECOND_S)
-    if is_collecting:
-        gc.enable()
 
 
 def _without_handlers(read: Callable[[], None]) -> None:

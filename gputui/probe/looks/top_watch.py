@@ -8,11 +8,11 @@ driver is done. So it reads only if the counters have shown no driver calls for 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from gputui.probe.guards.interpreter_settings import settings
 from gputui.probe.guards.originals import perf_counter, sleep, thread_time
 from gputui.probe.looks.swing import DeviceReads
 from gputui.probe.looks.top_moments import TopMoments
@@ -36,7 +36,7 @@ WAIT_STEPS, LEAST_WAIT_S, LONGEST_WAIT_S = 3.0, 3.0, 20.0
 """For how many steps an automatic look waits for the top, and for how long at least and at most."""
 LEARN_S = 1.5
 """For how long the first looks do not take a high moment for the top, so that a step can be measured first."""
-POLL_S, MICROSECOND_S = 0.001, 1e-6
+POLL_S = 0.001
 TURN_S = 0.0005
 """The switch interval while a look waits for the top: a tenth of Python's default."""
 READS_A_STEP, QUICKEST_S, SLOWEST_S, CLOSE_S = 100, 0.002, 0.005, 0.0005
@@ -102,15 +102,13 @@ class TopWatch:
         self._moments.let_go()
         if not self._is_waiting:
             self._moments.leave()
-        before_s = sys.getswitchinterval()
-        if not self._is_waiting or not is_alone or before_s <= TURN_S:
+        if not self._is_waiting or not is_alone or settings.program_s <= TURN_S:
             return self._wait(waiting, longest_s, note_wait)
-        sys.setswitchinterval(TURN_S)
+        settings.switch_after(TURN_S, self)
         try:
             return self._wait(waiting, longest_s, note_wait)
         finally:
-            if abs(sys.getswitchinterval() - TURN_S) < MICROSECOND_S:  # the program has not set another one meanwhile
-                sys.setswitchinterval(before_s + MICROSECOND_S / 2)
+            settings.put_back(self)
 
     def _wait(
         self,

@@ -274,8 +274,9 @@ class MainThreadCall(Generic[Result]):
         if not self.is_under_way:
             return None
         self._main_thread.advance()
-        if self._result is None and self._entry is not None and self._main_thread.has_ended(self._entry):
-            self._result = self._result or self._failed()
+        has_ended = self._entry is not None and self._main_thread.has_ended(self._entry)
+        if has_ended and self._result is None:  # in this order: the main thread may end the call meanwhile
+            self._result = self._failed()
         if self._result is None and self._is_time_for_another() and self._withdraw():
             self._result = self._main_thread.run_here(instead)
         self._check_at = self._main_thread.check_at

@@ -48,8 +48,11 @@ class _Signals:
         self.note = self.noted.setdefault
         """The handler in between, called with number and frame. A function of C: no Python code runs within a look."""
 
-    def hold(self) -> None:
-        """Have signals noted instead of handled; call it in the main thread."""
+    def hold(self, kept: dict[int, Any]) -> None:
+        """Have signals noted instead of handled; call it in the main thread. `kept` gets their handlers.
+
+        A handler that is not replaced yet may end this by an exception, when signals of others are noted already.
+        """
         python = _pythons_function()
         if python is None:
             return
@@ -58,6 +61,7 @@ class _Signals:
             action = _action(number)
             if action.raw[:WORD_BYTES] == python:
                 self.held.append(_Held(number, handler, action))  # first: an exception may pass at any place
+                kept[number] = handler
                 _signal.signal(number, self.note)
 
     def put_back(self) -> None:
@@ -75,7 +79,7 @@ class _Signals:
             number = min(self.noted)
             del self.noted[number]
             try:
-                handlers[number](number, frame_of_the_program())
+                handlers.get(number, _raise_again)(number, frame_of_the_program())
             except BaseException:  # the handler's, which goes to the program
                 while self.noted:  # leave them to Python, which handles them at the program's next instruction
                     _signal.raise_signal(self.noted.popitem()[0])
@@ -94,8 +98,7 @@ def without_handlers(function: Callable[[], None]) -> None:
     try:
         try:
             try:
-                _signals.hold()
-                handlers.update((held.number, held.handler) for held in _signals.held)
+                _signals.hold(handlers)
                 function()
             finally:  # once put back, a handler may raise an exception in the middle of this
                 _signals.put_back()
@@ -110,6 +113,11 @@ def after_fork_in_child() -> None:
     """If another thread has forked during a stop, its copy is the child's main thread: put the handlers back there."""
     _signals.noted.clear()
     _signals.put_back()
+
+
+def _raise_again(number: int, _frame: FrameType | None) -> None:
+    """Leave a signal to Python: it came while `_pythons_function` was looking for its function."""
+    _signal.raise_signal(number)
 
 
 def _action(number: int) -> Array[c_char]:

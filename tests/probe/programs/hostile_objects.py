@@ -597,6 +597,50 @@ def what_a_signal_handler_raises_reaches_the_program():
 
 
 @check
+def a_signal_handler_that_raises_while_others_are_replaced():
+    def handle(_number, _frame):
+        raise TimeoutError("of the program")
+
+    def profile(frame, event, _argument):
+        is_place = event == "c_call" and frame.f_code is held_signals._Signals.hold.__code__
+        if is_place and frame.f_locals.get("number") == signal.SIGALRM:
+            signal.raise_signal(signal.SIGHUP)  # its handler is replaced already
+            signal.raise_signal(signal.SIGALRM)
+
+    came = []
+    hung_up = signal.signal(signal.SIGHUP, lambda *_: came.append("SIGHUP"))
+    alarmed = signal.signal(signal.SIGALRM, handle)
+    sys.setprofile(profile)
+    try:
+        held_signals.without_handlers(lambda: came.append("the look"))
+    except TimeoutError:
+        came.append("what was raised")
+    finally:
+        sys.setprofile(None)
+        signal.signal(signal.SIGHUP, hung_up)
+        signal.signal(signal.SIGALRM, alarmed)
+    assert came == ["SIGHUP", "what was raised"], came
+    assert not held_signals._signals.held
+
+
+@check
+def a_signal_without_a_handler_that_comes_while_the_probe_tries_one():
+    def profile(frame, event, _argument):
+        if event == "c_return" and frame.f_code is held_signals._pythons_function.__wrapped__.__code__:
+            signal.raise_signal(signal.SIGURG)
+
+    looks = []
+    held_signals._pythons_function.cache_clear()
+    sys.setprofile(profile)
+    try:
+        held_signals.without_handlers(lambda: looks.append([*held_signals._signals.noted]))
+    finally:
+        sys.setprofile(None)
+    assert looks == [[signal.SIGURG]]
+    assert not held_signals._signals.noted
+
+
+@check
 def a_signal_that_a_library_handles_is_left_alone():
     libc = ctypes.CDLL(None)
     before = signal.signal(signal.SIGUSR1, print)
