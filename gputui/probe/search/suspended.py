@@ -82,7 +82,8 @@ def stacks_of_tasks() -> tuple[dict[int, Callable[[], list[FrameType]]], set[int
         return {}, set()
     tasks = _tasks(cls)
     coroutines = map(vars(cls)["get_coro"], tasks)
-    codes = [coroutine.cr_code if type(coroutine) is CoroutineType else None for coroutine in coroutines]
+    # Codes are told by their ids: hashing one hashes its constants, which may be objects of the program.
+    codes = [id(coroutine.cr_code) if type(coroutine) is CoroutineType else 0 for coroutine in coroutines]
     are_in_crowds = map(CROWD.__le__, map(Counter(codes).__getitem__, codes))
     idents = list(map(id, tasks))
     return dict(zip(idents, map(partial(partial, _stack_of), tasks))), set(compress(idents, are_in_crowds))
