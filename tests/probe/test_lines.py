@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 
-from gputui.probe.inventory.lines import Attribute, Element
+from gputui.probe.inventory.lines import Attribute, Element, Global, Wanted, name_assignments
 from gputui.probe.search.growing_lines import (
     calls,
     lines_of_source_that_assign,
@@ -117,6 +117,16 @@ def test_the_lines_that_assign_a_global_variable_do_not_count_local_ones(variabl
     first = assigns_globals.__code__.co_firstlineno
     assert lines_that_assign_global(codes, variable, {}) == f"test_lines.py:{first + offset}"
     assert lines_that_assign_global(codes, "local", {}) == lines_that_assign_global(codes, "out", {}) == ""
+
+
+@pytest.mark.parametrize("other", ["\nout = 1", ""])
+def test_two_variables_of_one_name_get_a_line_only_if_it_is_that_of_both(other):
+    codes = [[compile(SOURCE, "/tmp/train.py", "exec")], [compile(other, "/tmp/losses.py", "exec")]]
+    variables = [Global(("out",), code, []) for code in codes]
+    for wanted, owner in ((variables, ("out",)), ([variables[0]] * 2, ("out", "train.py:2, 11, 12"))):
+        storages = [{"owner": ("out",), "kept_by": ()}, {"owner": ("model",), "kept_by": ("out",)}]
+        name_assignments(storages, Wanted(wanted, None, {}))
+        assert storages == [{"owner": owner, "kept_by": ()}, {"owner": ("model",), "kept_by": owner}]
 
 
 def test_the_lines_of_a_module():
