@@ -200,7 +200,7 @@ def _numbers_that_assign(code: CodeType, variable: str, stores: tuple[str, ...])
 def _numbers_with(code: CodeType, is_wanted: Callable[[dis.Instruction], bool]) -> list[int]:
     line, lines = 0, []
     for instruction in dis.get_instructions(code):
-        if instruction.starts_line is not None:
+        if instruction.starts_line:
             line = _number(instruction, line)
         if is_wanted(instruction) and line not in lines:
             lines.append(line)
@@ -241,7 +241,7 @@ def _line(code: CodeType, variable: str, loads: tuple[str, ...], files: Mapping[
         return ""
     line = is_loaded = 0
     for instruction in dis.get_instructions(code):
-        if instruction.starts_line is not None:
+        if instruction.starts_line:
             line, is_loaded = _number(instruction, line), 0
         if instruction.opname.startswith(loads) and variable in _names(instruction):
             is_loaded = 1
