@@ -119,6 +119,19 @@ def test_a_variable_names_a_tensor_before_the_output_that_shows_it(kernel: Kerne
     assert owners(kernel) == {"model.weight", "x", "y"}
 
 
+def test_a_variable_that_a_module_and_a_cell_have_in_common_gets_the_line_of_its_own(
+    kernel: Kernel, tmp_path: Path
+) -> None:
+    (tmp_path / "losses.py").write_text("def step(x):\n    global kept\n    kept = x * 2\n")
+    kernel.run(MODEL)
+    kernel.run(f"import sys; sys.path.append({str(tmp_path)!r}); import losses; losses.step(model.weight); kept = 0")
+    assert owners(kernel) == {"model.weight", "x", "kept (losses.py:3)"}
+    kernel.run("kept = model(x); losses.kept = 0")
+    assert owners(kernel) == {"model.weight", "x", "kept (cell 4:1)"}
+    kernel.run("losses.kept = x.clone()")
+    assert owners(kernel) == {"model.weight", "x", "kept"}
+
+
 @pytest.mark.parametrize("forget", ["del Out[3]", "%reset -f out"])
 def test_outputs_that_only_ipython_keeps_are_named_after_its_variables(kernel: Kernel, forget: str) -> None:
     kernel.run(MODEL)

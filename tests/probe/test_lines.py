@@ -1,8 +1,12 @@
 """The lines that assign a variable and that call a function, from the bytecode of this Python."""
 
+import ast
+import sys
+import warnings
+
 import pytest
 
-from gputui.probe.inventory.lines import Attribute, Element
+from gputui.probe.inventory.lines import Attribute, Element, Global, Wanted, name_assignments
 from gputui.probe.search.growing_lines import (
     calls,
     lines_of_source_that_assign,
@@ -115,6 +119,16 @@ def test_the_lines_that_assign_a_global_variable_do_not_count_local_ones(variabl
     assert lines_that_assign_global(codes, "local", {}) == lines_that_assign_global(codes, "out", {}) == ""
 
 
+@pytest.mark.parametrize("other", ["\nout = 1", ""])
+def test_two_variables_of_one_name_get_a_line_only_if_it_is_that_of_both(other):
+    codes = [[compile(SOURCE, "/tmp/train.py", "exec")], [compile(other, "/tmp/losses.py", "exec")]]
+    variables = [Global(("out",), code, []) for code in codes]
+    for wanted, owner in ((variables, ("out",)), ([variables[0]] * 2, ("out", "train.py:2, 11, 12"))):
+        storages = [{"owner": ("out",), "kept_by": ()}, {"owner": ("model",), "kept_by": ("out",)}]
+        name_assignments(storages, Wanted(wanted, None, {}))
+        assert storages == [{"owner": owner, "kept_by": ()}, {"owner": ("model",), "kept_by": owner}]
+
+
 def test_the_lines_of_a_module():
     code = compile(SOURCE, "/tmp/train.py", "exec")
     assert lines_that_assign_global([code], "out", {}) == "train.py:2, 11, 12"
@@ -127,6 +141,39 @@ def test_the_lines_of_a_module():
 def test_the_lines_of_a_cell(variable, lines):
     assert lines_of_source_that_assign(SOURCE, variable) == lines
     assert lines_of_source_that_assign(SOURCE + "\nthis wrong", variable) == ""
+
+
+WARNED_OF = r"""digits, text = re.findall('\d', s), b'\400'
+quoted = 'it\'s' + r'\'' + f'\N{EM DASH}\{s}\\' + \
+    '\q\
+'
+after = 1if quoted else 2  # \d
+x1in = 0.5or after
+"""
+
+
+@pytest.mark.parametrize(
+    ("variable", "lines"), [("digits", "1"), ("text", "1"), ("quoted", "2"), ("after", "5"), ("x1in", "6")]
+)
+def test_a_cell_is_read_without_its_warnings(variable, lines):
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        ast.parse(WARNED_OF)
+        by_python = len(warned)
+        assert lines_of_source_that_assign(WARNED_OF, variable) == lines
+    assert len(warned) == by_python > 0
+
+
+def test_a_cell_is_parsed_once():
+    source = "first = 1\nsecond = 2\n" * 4
+    events = []
+    sys.setprofile(lambda frame, event, _argument: events.append((event, frame.f_code)))
+    try:
+        lines = [lines_of_source_that_assign(source, variable) for variable in ("first", "second", "first")]
+    finally:
+        sys.setprofile(None)
+    assert lines == ["1, 3, 5", "2, 4, 6", "1, 3, 5"]
+    assert events.count(("call", ast.parse.__code__)) == 1
 
 
 def with_keyword(step):

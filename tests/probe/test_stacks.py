@@ -45,6 +45,19 @@ def test_arguments_and_cells_are_read():
     function(1, 2, 3, key=4, more=5)
 
 
+def test_a_comprehension_whose_variable_is_called_like_an_enclosing_one_moves_no_variable():
+    batch, teacher = Held(), Held()
+
+    def function():
+        numbers = [-batch for batch in range(3)]
+        read = variables(sys._getframe())
+        assert read["batch"] is batch
+        assert read["teacher"] is teacher
+        assert read["numbers"] is numbers
+
+    function()
+
+
 def test_a_variable_without_a_value_is_left_out():
     if can_read_variables():
         read = variables(sys._getframe())

@@ -129,9 +129,10 @@ def wanted(
     found: list[Local | Global | Attribute | Element] = []
     found += [Local(tensor.owner, tensor.name, codes[tensor.where]) for tensor in with_graph if tensor.where in codes]
     del found[VARIABLES_AT_MOST:]
-    in_modules = [tensor for tensor in with_graph if not tensor.where][:GLOBALS_AT_MOST]
+    names = {tensor.name for tensor in with_graph if not tensor.where}
+    in_modules = [tensor for tensor in plain_names if not tensor.where and tensor.name in names][:GLOBALS_AT_MOST]
     cells = keepers.sources() if in_modules else []
-    found += [Global(tensor.owner, _assigning(tensor, namespaces, meter), cells) for tensor in in_modules]
+    found += [_global(tensor, namespaces, cells, meter) for tensor in in_modules]
     elements = [tensor for tensor in tensors if not tensor.keeper and tensor.name[-2:] in _ENDS_OF_KEYS]
     known: dict[str, list[CodeType]] = {}
     for kind, some in ((Element, elements[:ATTRIBUTES_AT_MOST]), (Attribute, attributes)):
@@ -148,16 +149,18 @@ def wanted(
     return Wanted(found, callers or None, keepers.cells)
 
 
-def _assigning(tensor: NamedValue, namespaces: list[Namespace], meter: Meter) -> list[CodeType]:
-    """The code of the variable's module, if it runs, and of the module's functions that mention the variable."""
+def _global(tensor: NamedValue, namespaces: list[Namespace], cells: list[tuple[str, str]], meter: Meter) -> Global:
+    """With the code of its module, if it runs, and of the module's functions; cells assign variables of `__main__`."""
     owned = (space.variables for space in namespaces if not space.is_function)
-    module = next((variables for variables in owned if variables.get(tensor.name) is tensor.value), None)
-    if module is None or not meter.spend(len(module) // ELEMENTS_PER_STEP):
-        return []
+    module = next((variables for variables in owned if variables.get(tensor.name) is tensor.value), {})
+    own_cells = cells if plain.text_in(module, "__name__") == "__main__" else []
+    if not meter.spend(len(module) // ELEMENTS_PER_STEP):
+        return Global(tensor.owner, [], own_cells)
     path = plain.text_in(module, "__file__")
     running = (space.code for space in namespaces if not space.is_function and space.code is not None)
     codes = chain(running, mentioning(module, tensor.name))
-    return list(islice((code for code in codes if plain.text(code.co_filename) == path), CODES_AT_MOST))
+    of_module = islice((code for code in codes if plain.text(code.co_filename) == path), CODES_AT_MOST)
+    return Global(tensor.owner, list(of_module), own_cells)
 
 
 def _mentioning(
@@ -178,12 +181,14 @@ def _mentioning(
 
 
 def name_assignments(storages: list[dict[str, Any]], wanted: Wanted) -> None:
-    """Let owners say where a variable is assigned, instead of the line at which its function is now."""
-    placed = {}
+    """Let owners say where a variable is assigned, instead of the line at which its function is now.
+
+    Variables of one name in several modules have one owner, which gets no line unless it is that of all.
+    """
+    found: dict[Owner, set[str]] = {}
     for variable in wanted.variables:
-        lines = variable.lines(wanted.files)
-        if lines:
-            placed[variable.owner] = owner_of(variable.owner[0], lines)
+        found.setdefault(variable.owner, set()).add(variable.lines(wanted.files))
+    placed = {owner: owner_of(owner[0], *lines) for owner, lines in found.items() if len(lines) == 1 and any(lines)}
     for field in ("owner", "kept_by") if placed else ():
         for storage in compress(storages, map(placed.__contains__, map(itemgetter(field), storages))):
             storage[field] = placed[storage[field]]

@@ -177,10 +177,10 @@ class InventoryRun:
         """Find modules, optimizers and tensors: by variable, from earlier looks, and among Python's objects."""
         if not can_read_variables():
             self._problems.append(VARIABLES_UNKNOWN)
-        meter = self._meter.part(SEARCH_SHARE)
         memory = self._memory
+        tasks, in_crowds = memory.suspended.stacks_of_tasks(self._meter)
+        meter = self._meter.part(SEARCH_SHARE)
         self._search.leave_out(self._keepers.holders())
-        tasks, in_crowds = suspended.stacks_of_tasks()
         first = {ident: tasks.pop(ident) for ident in [ident for ident in tasks if ident not in in_crowds][:AT_ONCE]}
         frames = self._all_frames([stack() for stack in first.values()])
         self._namespaces = [*engine_reader.namespaces(), *self._keepers.variables(frames)]

@@ -152,10 +152,11 @@ def _read(addresses: Iterable[int], parts: Iterable[slice]) -> bytes:
 
 
 def _names_of_slots(code: CodeType) -> tuple[str, ...]:
-    cells = code.co_cellvars + code.co_freevars
+    """In the order of the slots: a comprehension's variable has another one than a free variable of its name."""
+    cells: Iterable[str] = code.co_cellvars
     if cells and sys.version_info >= (3, 11):  # an argument that is a cell keeps its place among the arguments
-        return tuple(dict.fromkeys(code.co_varnames + cells))
-    return code.co_varnames + cells
+        cells = [name for name in cells if name not in code.co_varnames]
+    return (*code.co_varnames, *cells, *code.co_freevars)
 
 
 def _open_cells(found: dict[str, Any], cells: tuple[str, ...]) -> None:

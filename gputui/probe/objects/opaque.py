@@ -62,7 +62,7 @@ def types() -> tuple[type, ...]:
     """The types whose objects `contents` reads; those of asyncio only once the program has imported it."""
     for cls in _of_asyncio():
         _PARTS[cls] = [
-            [(part, vars(cls)[name].__get__) for name, part in parts.items() if name in vars(cls)]
+            [(part, getattr(cls, name).__get__) for name, part in parts.items() if hasattr(cls, name)]
             for parts in _PARTS_OF_ASYNCIO
         ]
     return (LRU_CACHE, MappingProxyType, ContextVar, threading.local, *_ITERATORS, *_PARTS)

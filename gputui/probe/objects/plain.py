@@ -113,16 +113,24 @@ def module_name(cls: type) -> str:
 
 KEY_PARTS_AT_MOST = 8
 """A longer tuple is shown by the name of its type."""
+KEY_BITS_AT_MOST = 256
+"""So is a larger number: Python may refuse to write it."""
+KEY_CHARACTERS_AT_MOST = 128
+"""Of a longer text, such as the prompt of a cache, the beginning and the end are shown."""
+_BEGINNING, _END = 32, 16
 
 
 def key_text(key: AnyObject) -> str:
     """How a key is shown: `'loss'`, `3`, `(3, 'loss')`, or the name of its type."""
     cls = type(key)
-    if cls is str or cls is int:
+    if cls is int and key.bit_length() <= KEY_BITS_AT_MOST:
         return repr(key)
     if cls is tuple and 0 < len(key) <= KEY_PARTS_AT_MOST:
         return f"({', '.join('tuple' if type(part) is tuple else key_text(part) for part in key)})"
-    return repr(text(key)) if issubclass(cls, str) else class_name(cls)
+    if not issubclass(cls, str):
+        return class_name(cls)
+    own = text(key)
+    return repr(own if len(own) <= KEY_CHARACTERS_AT_MOST else f"{own[:_BEGINNING]}...{own[-_END:]}")
 
 
 def is_one_of(cls: type, others: tuple[type, ...]) -> bool:

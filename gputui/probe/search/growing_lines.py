@@ -11,7 +11,7 @@ import dis
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from types import CodeType, FunctionType, MethodType
 from typing import Any, TypeVar
 
@@ -42,11 +42,15 @@ SCOPES = (
 KNOWN_AT_MOST = 4096
 FUNCTIONS_AT_MOST = 64
 """How many functions of one class or module may be read for one container."""
+SOURCES_AT_MOST = 64
+"""How many cells of a notebook are searched for the line that assigns a variable."""
 LINES_AT_MOST = 3
 """How many lines of one function are named that assign a variable or call a function."""
 
 _STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep
 _INDEX = re.compile(r"\[[^\]]*\]")
+_WARNED_OF = re.compile(r"\\(?:N\{[^{}\n]*\}|[^{}\r\n]|(?=[{}]))|\b(\d[\d_.]*)(?=(?:and|else|for|if|in|is|not|or)\b)")
+"""What Python may warn of when it parses: an escape such as `\\d`, and a number joined to a word, as in `1if x`."""
 _known: dict[tuple[str, int, str, str, tuple[str, ...]], Any] = {}
 """What was found in a function, by its file, first line and name, the variable, and the instructions."""
 
@@ -151,20 +155,28 @@ def lines_that_assign_global(codes: Iterable[CodeType], variable: str, files: Ma
 
 def lines_of_source_that_assign(source: str, variable: str) -> str:
     """`3, 7`: where the code of a cell assigns a variable, not counting the functions in it; "" if it does not."""
-    if variable not in source:
-        return ""
+    numbers = _assignments(source).get(variable, ()) if variable in source else ()
+    return ", ".join(map(str, sorted(numbers)[:LINES_AT_MOST]))
+
+
+@lru_cache(SOURCES_AT_MOST)
+def _assignments(source: str) -> dict[str, set[int]]:
+    """The lines at which the code of a cell assigns each variable; a cell is parsed once, as its text does not change.
+
+    What Python would warn of is replaced first: the program decides what a warning does, and may have it run its code.
+    """
     try:
-        pending: list[ast.AST] = [ast.parse(source)]
+        pending: list[ast.AST] = [ast.parse(_WARNED_OF.sub(r"\1 ", source))]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ""
-    numbers = set()
+        return {}
+    found: dict[str, set[int]] = {}
     while pending:
         node = pending.pop()
-        if isinstance(node, ast.Name) and node.id == variable and isinstance(node.ctx, ast.Store):
-            numbers.add(node.lineno)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.setdefault(node.id, set()).add(node.lineno)
         if not isinstance(node, SCOPES):
             pending += ast.iter_child_nodes(node)
-    return ", ".join(map(str, sorted(numbers)[:LINES_AT_MOST]))
+    return found
 
 
 def lines_that_call(code: CodeType, function: str, files: Mapping[str, str]) -> list[str]:
@@ -188,7 +200,7 @@ def _numbers_that_assign(code: CodeType, variable: str, stores: tuple[str, ...])
 def _numbers_with(code: CodeType, is_wanted: Callable[[dis.Instruction], bool]) -> list[int]:
     line, lines = 0, []
     for instruction in dis.get_instructions(code):
-        if instruction.starts_line is not None:
+        if instruction.starts_line:
             line = _number(instruction, line)
         if is_wanted(instruction) and line not in lines:
             lines.append(line)
@@ -229,7 +241,7 @@ def _line(code: CodeType, variable: str, loads: tuple[str, ...], files: Mapping[
         return ""
     line = is_loaded = 0
     for instruction in dis.get_instructions(code):
-        if instruction.starts_line is not None:
+        if instruction.starts_line:
             line, is_loaded = _number(instruction, line), 0
         if instruction.opname.startswith(loads) and variable in _names(instruction):
             is_loaded = 1

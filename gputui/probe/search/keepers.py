@@ -23,6 +23,7 @@ from gputui.probe.objects.stacks import Namespace
 from gputui.probe.objects.torch_types import AnyObject
 from gputui.probe.pace.meter import Meter
 from gputui.probe.pace.turns import Turns
+from gputui.probe.search.growing_lines import SOURCES_AT_MOST
 from gputui.probe.search.variables import NamedValue
 from gputui.protocol.owners import HANDLED, HELD, LAST, LOST, OF_CELL, InException
 
@@ -35,8 +36,6 @@ EXCEPTIONS = frozenset({EXCEPTION, LAST_EXCEPTION, NOTEBOOK_EXCEPTION, LOST_EXCE
 FRAMES_AT_MOST = 256
 """Of an exception: an endless recursion ends with a thousand frames, of which the first and the last are read."""
 EXCEPTIONS_AT_MOST = 64
-SOURCES_AT_MOST = 64
-"""How many cells of a notebook are searched for the line that assigns a variable."""
 OUTPUTS_AT_MOST = 2000
 """IPython keeps the last 1,000 outputs, unless its `cache_size` says otherwise."""
 

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from gputui.probe.objects import plain, stacks
 from gputui.probe.objects.frame_variables import variables
+from gputui.probe.objects.heap import Heap
+from gputui.probe.objects.listing import of_classes
 from gputui.probe.objects.opaque import AWAITED_AT_MOST, frame_of, frames_of, is_generator
 from gputui.probe.objects.stacks import Namespace
 from gputui.probe.objects.torch_types import AnyObject
@@ -26,6 +28,10 @@ if TYPE_CHECKING:
 
 CROWD = 32
 """From so many tasks of one function on, the tasks are taken for elements of a container of the program."""
+REST = 8
+"""For how many looks tasks are not searched for again where that visits all objects."""
+VISIT_SHARE = 0.5
+"""The share of a stop's time that such a visit may take."""
 READ_AT_MOST = 64
 """How many generators and coroutines a look reads, beside the stacks of tasks."""
 KNOWN_AT_MOST = 256
@@ -41,6 +47,10 @@ class Suspended:
 
     def __init__(self) -> None:
         self._known: dict[int, weakref.ref[AnyObject]] = {}
+        self._tasks: list[weakref.ref[AnyObject]] = []
+        """The tasks that were found last; only from Python 3.14 on."""
+        self._uses = self._rest = 0
+        """How many references to the classes of tasks there were then, and for how many looks nothing is searched."""
 
     def search(
         self, search: VariableSearch, among_objects: list[Any], files: Mapping[str, str], meter: Meter
@@ -62,6 +72,35 @@ class Suspended:
                 self._remember(value)
         return with_finds
 
+    def stacks_of_tasks(self, meter: Meter) -> tuple[dict[int, Callable[[], list[FrameType]]], set[int]]:
+        """A function for each of asyncio's tasks that is not done, by the task's id: it reads the task's stack.
+
+        Also the ids of the tasks in crowds that run one function: a container of the program most likely holds these.
+        """
+        cls = _class_of_tasks()
+        if cls is None:
+            return {}, set()
+        listed = self._listed(cls, meter) if sys.version_info >= (3, 14) else _in_sets(cls)
+        tasks = sorted(compress(listed, map(not_, map(vars(cls)["done"], listed))), key=id)
+        coroutines = map(vars(cls)["get_coro"], tasks)
+        # Codes are told by their ids: hashing one hashes its constants, which may be objects of the program.
+        codes = [id(coroutine.cr_code) if type(coroutine) is CoroutineType else 0 for coroutine in coroutines]
+        are_in_crowds = map(CROWD.__le__, map(Counter(codes).__getitem__, codes))
+        idents = list(map(id, tasks))
+        return dict(zip(idents, map(partial(partial, _stack_of), tasks))), set(compress(idents, are_in_crowds))
+
+    def _listed(self, cls: AnyObject, meter: Meter) -> list[Any]:
+        """asyncio's tasks from Python 3.14 on, where only C can list them without code of the program's.
+
+        They are searched for among what refers to their classes, where there are more or fewer such references.
+        """
+        classes = [cls, *type.__subclasses__(cls)]
+        uses, self._rest = sum(map(sys.getrefcount, classes)), self._rest - 1
+        if uses != self._uses and self._rest < 0 and Heap.may_visit_all(meter.part(VISIT_SHARE)):
+            tasks = of_classes(partial(gc.get_referrers, *classes), set(map(id, classes)))
+            self._tasks, self._uses, self._rest = list(map(weakref.ref, tasks)), uses, REST
+        return [task for task in map(weakref.ref.__call__, self._tasks) if task is not None]
+
     def _alive(self) -> list[AnyObject]:
         values = [(ident, reference()) for ident, reference in self._known.items()]
         self._known = {ident: self._known[ident] for ident, value in values if value is not None}
@@ -70,22 +109,6 @@ class Suspended:
     def _remember(self, value: AnyObject) -> None:
         if len(self._known) < KNOWN_AT_MOST:
             self._known[id(value)] = weakref.ref(value)
-
-
-def stacks_of_tasks() -> tuple[dict[int, Callable[[], list[FrameType]]], set[int]]:
-    """A function for each of asyncio's tasks that is not done, by the task's id: it reads the task's stack.
-
-    Also the ids of the tasks in crowds that run one function: a container of the program most likely holds these.
-    """
-    cls = _class_of_tasks()
-    if cls is None:
-        return {}, set()
-    tasks = _tasks(cls)
-    coroutines = map(vars(cls)["get_coro"], tasks)
-    codes = [coroutine.cr_code if type(coroutine) is CoroutineType else None for coroutine in coroutines]
-    are_in_crowds = map(CROWD.__le__, map(Counter(codes).__getitem__, codes))
-    idents = list(map(id, tasks))
-    return dict(zip(idents, map(partial(partial, _stack_of), tasks))), set(compress(idents, are_in_crowds))
 
 
 def _stack_of(task: AnyObject) -> list[FrameType]:
@@ -107,8 +130,8 @@ def of_debuggers(frames: list[stacks.RunningFrame], attributes: AttributeReader)
     return stacks.with_variables(ended[-FRAMES_AT_MOST:])
 
 
-def _tasks(cls: AnyObject) -> list[Any]:
-    """asyncio's tasks that are not done, from its own sets of weak references: in each look in the same order."""
+def _in_sets(cls: AnyObject) -> list[Any]:
+    """asyncio's tasks before Python 3.14, from its own sets of weak references."""
     module = dict.get(sys.modules, "asyncio.tasks")
     variables = plain.module_variables(module) if issubclass(type(module), ModuleType) else {}
     found: list[Any] = []
@@ -118,8 +141,7 @@ def _tasks(cls: AnyObject) -> list[Any]:
             found += map(weakref.ref.__call__, list(vars(tasks)["data"]))
     eager = dict.get(variables, "_eager_tasks")
     found += list(eager) if type(eager) is set else ()
-    own = list(compress(found, map(issubclass, map(type, found), repeat(cls))))
-    return sorted(compress(own, map(not_, map(vars(cls)["done"], own))), key=id)
+    return list(compress(found, map(issubclass, map(type, found), repeat(cls))))
 
 
 def _class_of_tasks() -> AnyObject:

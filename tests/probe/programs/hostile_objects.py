@@ -1,5 +1,6 @@
 """Objects, classes and names on which nearly every operation runs code, which counts its calls:  FILE LOOKS"""
 
+import asyncio
 import builtins
 import ctypes
 import os
@@ -344,6 +345,23 @@ def names_of_functions():
     finally:
         done.set()
         thread.join()
+
+
+@check
+def constants_of_the_functions_of_tasks():
+    async def wait(inner, done):
+        await done
+
+    wait.__code__ = wait.__code__.replace(co_consts=(*wait.__code__.co_consts, name("constant"), [1]))
+    loop = asyncio.new_event_loop()
+    done = loop.create_future()
+    task = loop.create_task(wait(torch.zeros(25, 1), done))
+    loop.run_until_complete(asyncio.sleep(0))
+    (owner,) = owners((25, 1))
+    assert owner.startswith("inner (hostile_objects.py:"), owner
+    done.set_result(None)
+    loop.run_until_complete(task)
+    loop.close()
 
 
 @check
