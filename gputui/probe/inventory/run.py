@@ -22,7 +22,7 @@ from gputui.probe.objects import plain, stacks
 from gputui.probe.objects.attributes import AttributeReader
 from gputui.probe.objects.frame_variables import can_read_variables
 from gputui.probe.objects.heap import FROZEN, TOO_MANY, Heap
-from gputui.probe.objects.kinds import GENERATOR, MODULE, OPTIMIZER, TENSOR, TypeClassifier
+from gputui.probe.objects.kinds import EXCEPTION, GENERATOR, MODULE, OPTIMIZER, TENSOR, TypeClassifier
 from gputui.probe.objects.threads import AT_ONCE, Threads
 from gputui.probe.objects.torch_types import Torch
 from gputui.probe.pace.meter import Meter
@@ -162,6 +162,7 @@ class InventoryRun:
             "containers": self._containers,
             "roots": self._roots,
             "collections": self._collections,
+            "exceptions": self._keepers.exceptions,
             "lines": self._lines,
         }
 
@@ -197,6 +198,7 @@ class InventoryRun:
         )
         groups = self._objects()
         self._loose = groups[TENSOR]
+        groups[EXCEPTION] += memory.exceptions()
         self._namespaces += memory.suspended.search(self._search, groups[GENERATOR], self._keepers.cells, meter)
         meter, are_all = self._meter.part(KEPT_SHARE), self._meter.is_complete
         part = meter.part(SEARCH_SHARE)
