@@ -6,7 +6,7 @@ from typing import NamedTuple, Tuple, Union
 
 Owner = Tuple[str, ...]
 """The fields of `OwnerName` there, without empty ones at the end: (path, place, kind, of, part, exception, holder)."""
-PLACE, KIND, PART, HOLDER = 1, 2, 4, 6
+PLACE, KIND, PART, EXCEPTION, HOLDER = 1, 2, 4, 5, 6
 
 # The values of `OwnerKind` there.
 STATE, PARAM_GROUP, ARGUMENT, RESULT = "state", "param_group", "argument", "result"

@@ -62,6 +62,7 @@ class RememberedReading:
             return
         if kind not in CONTAINERS or keeper.tensors.is_deep or not self._is_shallow(keeper, value, kind):
             self._search.explore([named], meter, may_rest=False)
+            self._search.remembered.add(id(named.value))
             self._searched.add(id(named.value))
             keeper.tensors.passes += 1
             return

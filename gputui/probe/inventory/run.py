@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter
 from types import FrameType
 from typing import Any
@@ -22,11 +22,11 @@ from gputui.probe.objects import plain, stacks
 from gputui.probe.objects.attributes import AttributeReader
 from gputui.probe.objects.frame_variables import can_read_variables
 from gputui.probe.objects.heap import FROZEN, TOO_MANY, Heap
-from gputui.probe.objects.kinds import GENERATOR, MODULE, OPTIMIZER, TENSOR, TypeClassifier
+from gputui.probe.objects.kinds import EXCEPTION, GENERATOR, MODULE, OPTIMIZER, TENSOR, TypeClassifier
 from gputui.probe.objects.threads import AT_ONCE, Threads
 from gputui.probe.objects.torch_types import Torch
 from gputui.probe.pace.meter import Meter
-from gputui.probe.search import containers, suspended
+from gputui.probe.search import containers, other_threads, suspended
 from gputui.probe.search.keepers import Keepers
 from gputui.probe.search.search import VariableSearch
 from gputui.probe.search.variables import NamedValue
@@ -162,6 +162,7 @@ class InventoryRun:
             "containers": self._containers,
             "roots": self._roots,
             "collections": self._collections,
+            "exceptions": self._keepers.exceptions,
             "lines": self._lines,
         }
 
@@ -184,7 +185,7 @@ class InventoryRun:
         first = {ident: tasks.pop(ident) for ident in [ident for ident in tasks if ident not in in_crowds][:AT_ONCE]}
         frames = self._all_frames([stack() for stack in first.values()])
         self._namespaces = [*engine_reader.namespaces(), *self._keepers.variables(frames)]
-        self._read_remembered()
+        self._read_remembered([stack for ident, stack in tasks.items() if ident not in in_crowds])
         self._search.search(self._namespaces, meter)
         memory.search.note_end(is_cut=meter.is_over)
         for ident in in_crowds & self._search.seen.keys():
@@ -197,6 +198,7 @@ class InventoryRun:
         )
         groups = self._objects()
         self._loose = groups[TENSOR]
+        groups[EXCEPTION] += memory.exceptions()
         self._namespaces += memory.suspended.search(self._search, groups[GENERATOR], self._keepers.cells, meter)
         meter, are_all = self._meter.part(KEPT_SHARE), self._meter.is_complete
         part = meter.part(SEARCH_SHARE)
@@ -209,10 +211,25 @@ class InventoryRun:
         memory.trees.update(self._search.modules, groups[MODULE], self._meter.part(SEARCH_SHARE))
         memory.nameless.note_owners(memory.trees, self._search.optimizers)
 
-    def _read_remembered(self) -> None:
-        meter = self._meter.part(SEARCH_SHARE)
-        for keeper in self._memory.remembered.keepers():
-            self._reading.begin(keeper, meter)
+    def _read_remembered(self, tasks: list[Callable[[], list[FrameType]]]) -> None:
+        """Begin to read them. `tasks`: the stacks of those that this look may have no time for."""
+        meter, remembered = self._meter.part(SEARCH_SHARE), self._memory.remembered
+        for keeper in remembered.keepers():
+            is_variable = keeper.holder is None and "[" not in keeper.named.name
+            if is_variable and not self._is_in_a_namespace(keeper.named, tasks, meter):
+                remembered.forget(keeper.named.value)
+            else:
+                self._reading.begin(keeper, meter)
+
+    def _is_in_a_namespace(self, named: NamedValue, tasks: list[Callable[[], list[FrameType]]], meter: Meter) -> bool:
+        """Whether its variable still has this value, also in threads and modules to which this look may not come."""
+        if stacks.have_variable(self._namespaces, named.name, named.where, named.value):
+            return True
+        if not named.where:
+            return self._memory.program_modules.have(named)
+        stacks_elsewhere = [*self._threads.others.values(), *(stack() for stack in tasks)]
+        frames = [*self._memory.suspended.frames(), *chain.from_iterable(stacks_elsewhere)]
+        return other_threads.have(named, frames, self._keepers.cells, meter)
 
     def _record_remembered(self) -> None:
         self._reading.record(self._ledger, self._others, self._meter.part(SEARCH_SHARE))

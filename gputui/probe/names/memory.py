@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import chain, compress
 from operator import itemgetter, not_
 from typing import Any
@@ -13,9 +13,10 @@ from gputui.probe.names.climb import Climb
 from gputui.probe.names.container_tensors import ContainerTensors, LinkedTensors
 from gputui.probe.names.cycles import Block, Nameless
 from gputui.probe.names.remembered import Collection, Remembered
+from gputui.probe.objects.handles import Handle, objects_of
 from gputui.probe.objects.heap import LongGenerations
 from gputui.probe.pace.turns import Turns
-from gputui.probe.search.keepers import EXCEPTION, EXCEPTIONS, LOST_EXCEPTION
+from gputui.probe.search.keepers import EXCEPTION, EXCEPTIONS, EXCEPTIONS_AT_MOST
 from gputui.probe.search.modules import ModuleTrees
 from gputui.probe.search.other_threads import OtherThreads
 from gputui.probe.search.program_modules import ProgramModules
@@ -26,6 +27,7 @@ from gputui.probe.tensors.entries import HOST
 from gputui.probe.tensors.model_states import OwnedMemory
 from gputui.probe.tensors.reducer_buckets import ReducerBuckets
 from gputui.probe.tensors.views import by_address
+from gputui.protocol import owners
 from gputui.protocol.categories import ACTIVATION, OTHER, OWNED, STAYING, WORKSPACE
 from gputui.protocol.owners import HOLDER, KIND, PLACE, UNNAMED, Owner, Where, field
 
@@ -72,8 +74,10 @@ class Memory:
         self.long_generations = LongGenerations()
         self.entries: dict[int, dict[str, Any]] = {}
         """The storages of the last looks, by address."""
-        self._of_exceptions: list[dict[str, Any]] = []
-        """The storages that an exception keeps, or kept in an earlier look."""
+        self._exceptions: dict[tuple[str, str], list[Handle]] = {}
+        """The exceptions that keep storages, by what the owners of these storages say of them."""
+        self._freed: set[tuple[str, str]] = set()
+        """Those of which this look has found none any more."""
         self.graph_sizes: dict[tuple[int, str], tuple[int, int]] = {}
         """(operations, graphs) of graphs that a container keeps, by its id and name: see `containers.add_graphs`."""
         self.calls: dict[str, list[str]] = {}
@@ -108,38 +112,55 @@ class Memory:
     def begun_again(self) -> Memory:
         """A memory that knows nothing but the storages, so that the next look searches everywhere."""
         memory = Memory(reads_records=self.search.reads_records)
-        memory.entries, memory._of_exceptions = self.entries, self._of_exceptions
+        memory.entries, memory._exceptions = self.entries, self._exceptions
         return memory
+
+    def exceptions(self) -> list[Any]:
+        """The exceptions that kept storages in earlier looks and are still there, though nothing may lead to them."""
+        handles = list(chain.from_iterable(self._exceptions.values()))
+        there = dict(zip(handles, objects_of(handles)))
+        known = {key: [handle for handle in own if there[handle] is not None] for key, own in self._exceptions.items()}
+        self._freed = {key for key, own in known.items() if not own}
+        self._exceptions = {key: own for key, own in known.items() if own}
+        return [exception for exception in there.values() if exception is not None]
 
     def complete(self, inventory: dict[str, Any], described_map: dict[str, Any] | None) -> None:
         """Add what earlier looks found and this one had no time for, where the memory map shows it unchanged.
 
-        A storage counts as unchanged if a live block at its address has the size that was requested for it. What an
-        exception kept is added to every inventory: after the next exception, a reference cycle may keep it unseen. Only
-        a complete inventory tells that no variable leads to it: then its keeper is `LOST_EXCEPTION`. In any other, it
-        keeps its earlier name if this look knows only autograd's operation or the bare tensor.
+        A storage counts as unchanged if a live block at its address has the size that was requested for it, and the
+        exception that kept it, if one did, is still there. Where an incomplete inventory knows only the operation of
+        autograd or the bare tensor, what an exception keeps has its earlier name.
         """
         collections = inventory.pop("collections", [])
         found = inventory["by_address"]
         _add_known(inventory, inventory.pop("known", []))
-        keeper = {"keeper": LOST_EXCEPTION} if inventory["is_complete"] else {}
-        lost = {storage["address"]: {**storage, **keeper} for storage in self._of_exceptions}
-        earlier = {**self._read_before(inventory), **lost}
+        self._note_exceptions(inventory)
+        earlier = self._read_before(inventory)
         if any(map(_is_staying, map(found.__getitem__, found.keys() - self.entries.keys()))):
             self.owned.parts_known = 0
         by_operation = inventory.pop("by_operation", set())
-        for address in lost.keys() & found.keys() if not inventory["is_complete"] else ():
+        kept = {storage["address"]: storage for storage in _of_exceptions(earlier.values())}
+        for address in kept.keys() & found.keys() if not inventory["is_complete"] else ():
             has_no_name = address in by_operation or _is_loose(found[address])
-            if has_no_name and lost[address]["size_bytes"] == found[address]["size_bytes"]:
-                found[address].update({field: lost[address][field] for field in ("owner", "keeper")})
+            if has_no_name and kept[address]["size_bytes"] == found[address]["size_bytes"]:
+                found[address].update({field: kept[address][field] for field in ("owner", "keeper")})
         if described_map is None:
             self.entries = {**earlier, **found} if len(earlier) < ENTRIES_AT_MOST else found
-            self._of_exceptions = [*_of_exceptions(inventory), *(lost[at] for at in lost.keys() - found.keys())]
         else:
             self._add_unchanged(inventory, earlier, described_map)
             self.entries = found
-            self._of_exceptions = _of_exceptions(inventory)
         self._remember(collections, inventory)
+
+    def _note_exceptions(self, inventory: dict[str, Any]) -> None:
+        """Know the exceptions that keep storages, and forget the storages of those that are gone."""
+        read = inventory.pop("exceptions", {})
+        for key in set(map(_exception_of, _of_exceptions(inventory["storages"]))).intersection(read):
+            self._exceptions[key] = list(dict.fromkeys([*self._exceptions.pop(key, ()), *read[key]]))
+        for key in list(self._exceptions)[:-EXCEPTIONS_AT_MOST]:
+            del self._exceptions[key]
+        for storage in _of_exceptions(self.entries.values()) if self._freed else ():
+            if _exception_of(storage) in self._freed:
+                del self.entries[storage["address"]]
 
     def _read_before(self, inventory: dict[str, Any]) -> dict[int, dict[str, Any]]:
         """The storages of earlier looks that this inventory may have left out."""
@@ -253,7 +274,12 @@ def _container_of(storage: dict[str, Any]) -> tuple[str, Where]:
     return owner[0].partition("[")[0], field(owner, PLACE)
 
 
-def _of_exceptions(inventory: dict[str, Any]) -> list[dict[str, Any]]:
+def _of_exceptions(storages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """The storages that exceptions keep."""
-    storages = inventory["storages"]
-    return list(compress(storages, map(EXCEPTIONS.__contains__, map(itemgetter("keeper"), storages))))
+    found = list(storages)
+    return list(compress(found, map(EXCEPTIONS.__contains__, map(itemgetter("keeper"), found))))
+
+
+def _exception_of(storage: dict[str, Any]) -> tuple[str, str]:
+    """What the owner of a storage says of the exception that keeps it."""
+    return field(storage["owner"], owners.EXCEPTION), field(storage["owner"], HOLDER)

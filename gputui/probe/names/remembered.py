@@ -94,6 +94,10 @@ class Remembered:
             self._keepers[handles[-1]] = _Remembered(name, where, handles, ContainerTensors())
             self._forget_oldest()
 
+    def forget(self, container: AnyObject) -> None:
+        """Forget a container: the variable whose value it was is gone, or has another value by now."""
+        self._keepers.pop(handle_of(container), None)
+
     def _forget_oldest(self) -> None:
         for handle in list(self._keepers)[:-AT_MOST]:
             del self._keepers[handle]

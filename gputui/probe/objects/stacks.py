@@ -23,7 +23,8 @@ from gputui.probe.guards.originals import get_ident
 from gputui.probe.guards.thread_frames import current_frames, stack, stacks
 from gputui.probe.objects import plain
 from gputui.probe.objects.frame_variables import CO_OPTIMIZED, variables_of
-from gputui.probe.objects.torch_types import Torch
+from gputui.probe.objects.torch_types import AnyObject, Torch
+from gputui.protocol.owners import Where, place_of
 
 CO_VARARGS = 0x4
 PROBE = "gputui.probe"
@@ -259,3 +260,15 @@ def place(code: CodeType, line: int | str, files: Mapping[str, str]) -> str:
     """ "train.py:23 in step"; `files` has names for some files, such as "cell 12"."""
     path = plain.text(code.co_filename)
     return f"{files.get(path) or path.rpartition('/')[2]}:{line} in {plain.text(code.co_name)}"
+
+
+def function_at(where: Where) -> tuple[str, str]:
+    """The file and the name of the function at a place: the line changes while the function runs."""
+    line, _, name = place_of(where).rpartition(" in ")
+    return line.rpartition(":")[0], name
+
+
+def have_variable(spaces: list[Namespace], name: str, where: Where, value: AnyObject) -> bool:
+    """Whether one of these namespaces has this value by this name, in the function at that place."""
+    found = [space.where for space in spaces if space.variables.get(name) is value]
+    return function_at(where) in map(function_at, found)

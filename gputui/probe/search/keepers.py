@@ -7,10 +7,12 @@ the last one. IPython also keeps what each cell has displayed, in more places th
 from __future__ import annotations
 
 import builtins
+import gc
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from itertools import chain, compress, islice, repeat
+from operator import is_
 from types import FrameType, ModuleType, TracebackType
 from typing import Any, NamedTuple
 
@@ -18,7 +20,8 @@ from gputui.probe.guards.originals import get_ident
 from gputui.probe.guards.thread_numbers import is_main_thread
 from gputui.probe.objects import kinds, plain, stacks
 from gputui.probe.objects.attributes import AttributeReader
-from gputui.probe.objects.frame_variables import CO_OPTIMIZED, variables
+from gputui.probe.objects.frame_variables import CO_OPTIMIZED, variables, variables_of
+from gputui.probe.objects.handles import Handle, handle_of
 from gputui.probe.objects.stacks import Namespace
 from gputui.probe.objects.torch_types import AnyObject
 from gputui.probe.pace.meter import Meter
@@ -36,6 +39,9 @@ EXCEPTIONS = frozenset({EXCEPTION, LAST_EXCEPTION, NOTEBOOK_EXCEPTION, LOST_EXCE
 FRAMES_AT_MOST = 256
 """Of an exception: an endless recursion ends with a thousand frames, of which the first and the last are read."""
 EXCEPTIONS_AT_MOST = 64
+LONGEST = 1000
+"""A container of more elements is not searched for the exception that keeps it."""
+_CONTAINERS = (*kinds.SEQUENCES, dict)
 OUTPUTS_AT_MOST = 2000
 """IPython keeps the last 1,000 outputs, unless its `cache_size` says otherwise."""
 
@@ -47,6 +53,13 @@ _LAST_OUTPUTS = ("_", "__", "___")
 _traceback_of = BaseException.__dict__["__traceback__"].__get__
 _cause_of = BaseException.__dict__["__cause__"].__get__
 _context_of = BaseException.__dict__["__context__"].__get__
+_GROUPS = tuple(
+    cls
+    for cls in BaseException.__subclasses__()
+    if plain.class_name(cls) == "BaseExceptionGroup" and not plain.flags_of(cls) & plain.HEAP_TYPE
+)
+"""The base of all groups of exceptions; none before Python 3.11."""
+_members_of: AnyObject = _GROUPS[0].__dict__["exceptions"].__get__ if _GROUPS else tuple
 
 
 class _Kept(NamedTuple):
@@ -73,6 +86,8 @@ class Keepers:
             if type(name) is str and type(number) is int
         }
         """The names of a notebook's cells, by the names of their files."""
+        self.exceptions: dict[tuple[str, str], list[Handle]] = {}
+        """The exceptions that were read, by what the owners of what they keep say of them."""
 
     def variables(self, frames: list[stacks.RunningFrame]) -> list[Namespace]:
         """The variables of the program itself, without those in which IPython keeps outputs."""
@@ -112,9 +127,10 @@ class Keepers:
         which is left out.
         """
         held = in_variables[kinds.EXCEPTION]
-        named = {id(exception.value) for exception in held}
-        lost = [value for value in among_objects[kinds.EXCEPTION] if id(value) not in named] if are_all else []
-        kept = [*self._last_exceptions(), *self._lost_exceptions(lost)]
+        named = set(map(id, _with_causes([exception.value for exception in held])))
+        young = plain.by_id(among_objects[kinds.EXCEPTION])
+        others = [value for ident, value in young.items() if ident not in named] if are_all else []
+        kept = [*self._last_exceptions(), *self._other_exceptions(others, meter)]
         seen: set[int] = set()
         values = [*self._outputs(), *self._locals(kept, meter, seen)]
         for some in turns.in_turn("exceptions", held, meter):
@@ -158,22 +174,46 @@ class Keepers:
             if value is not None and not _is_probe_thread(thread):
                 yield _Kept(value, InException("", HANDLED), EXCEPTION)
 
-    def _lost_exceptions(self, exceptions: list[BaseException]) -> Iterator[_Kept]:
-        """Exceptions without a variable: most are in a reference cycle with the frames of their own traceback."""
-        for value in exceptions[-EXCEPTIONS_AT_MOST:]:
+    def _other_exceptions(self, exceptions: list[BaseException], meter: Meter) -> Iterator[_Kept]:
+        """Exceptions to which no variable has led: lost ones, and before these others, to which no search has come."""
+        some = exceptions[-EXCEPTIONS_AT_MOST:]
+        running = set(map(id, chain.from_iterable(stacks.stacks_by_thread().values()))) if some else set()
+        lost = plain.by_id(_with_causes([value for value in some if self._is_lost(value, running, meter)]))
+        causes = plain.by_id(_with_causes(_causes_of(some)))
+        for value in sorted(some, key=lambda exception: id(exception) in causes):  # its name is that of the last one
+            if id(value) not in lost:
+                yield _Kept(value, self._where(value, HELD, f"{plain.type_name(value)}()"), EXCEPTION)
+        for value in lost.values():
             yield _Kept(value, self._where(value, LOST), LOST_EXCEPTION)
 
-    def _where(self, value: AnyObject, exception: str) -> InException:
+    def _is_lost(self, exception: BaseException, running: set[int], meter: Meter) -> bool:
+        """Whether it is in a cycle: its causes, attributes, or variables of functions that have ended refer to it.
+
+        These are the functions that it came through, and their callers, to which their frames refer.
+        """
+        frames = _ended_frames(exception, running)
+        if not meter.spend(len(frames)):
+            return False
+        own = [self._attributes.read(exception), *variables_of(frames)]
+        values = _short(chain.from_iterable(map(dict.values, own)))
+        inside = gc.get_referents(*values)
+        deeper = gc.get_referents(*_short(value for value in inside if type(value) is dict))
+        return any(map(is_, [*_with_causes(_causes_of([exception])), *values, *inside, *deeper], repeat(exception)))
+
+    def _where(self, value: AnyObject, exception: str, holder: str = "") -> InException:
         """Which exception it is: that of a cell, in a notebook."""
         files = (plain.text(frame.f_code.co_filename) for frame, _ in _frames(value))
         cell = next((self.cells[name] for name in files if name in self.cells), None)
-        return InException("", OF_CELL, cell) if cell else InException("", exception)
+        return InException("", OF_CELL, cell) if cell else InException("", exception, holder)
 
     def _locals(self, kept: Iterable[_Kept], meter: Meter, seen: set[int]) -> Iterator[NamedValue]:
         """The variables of the functions that these came through; `seen` are the ids of the frames that were read."""
         for value, of_exception, keeper in kept:
-            for name, attribute in self._attributes.read(value).items() if _is_exception(value) else ():
-                yield NamedValue(attribute, name, of_exception, keeper)
+            causes = _with_causes([value]) if _is_exception(value) else []
+            self.exceptions.setdefault(of_exception[1:], []).extend(map(handle_of, causes))
+            for exception in causes:
+                for name, attribute in self._attributes.read(exception).items():
+                    yield NamedValue(attribute, name, of_exception, keeper)
             for frame, line in sorted(_frames(value), key=lambda entry: stacks.is_of_library(entry[0])):
                 if not meter.spend():
                     return
@@ -204,22 +244,50 @@ def _in_variable(exception: NamedValue) -> _Kept:
     return _Kept(exception.value, InException("", HELD, exception.name), EXCEPTION)
 
 
+def _causes_of(exceptions: list[AnyObject]) -> list[AnyObject]:
+    """The exceptions that these were raised from, or while these were handled, and the members of groups."""
+    found = [*map(_cause_of, exceptions), *map(_context_of, exceptions)]
+    groups = compress(exceptions, map(issubclass, map(type, exceptions), repeat(_GROUPS)))
+    found += chain.from_iterable(map(_members_of, groups))
+    return [value for value in plain.by_id(found).values() if value is not None]
+
+
+def _with_causes(exceptions: list[AnyObject]) -> list[AnyObject]:
+    """These exceptions, then their causes, and the causes of these in turn: as many levels as are read."""
+    found: dict[int, AnyObject] = {}
+    for _ in range(EXCEPTIONS_AT_MOST):
+        exceptions = [value for value in exceptions if id(value) not in found]
+        if not exceptions:
+            break
+        found.update(plain.by_id(exceptions))
+        exceptions = _causes_of(exceptions)
+    return list(found.values())
+
+
+def _short(values: Iterable[AnyObject]) -> list[AnyObject]:
+    """Those of these values that are no long containers: what they refer to can be listed at once."""
+    bases = ((value, next((base for base in _CONTAINERS if issubclass(type(value), base)), None)) for value in values)
+    return [value for value, base in bases if base is None or base.__len__(value) <= LONGEST]
+
+
 def _frames(value: AnyObject) -> list[tuple[FrameType, int]]:
     """The frames of an exception and of those it was raised from, each with its line, the outermost first."""
-    pending = [value]
-    seen: set[int] = set()
-    frames: list[tuple[FrameType, int]] = []
-    while pending and len(seen) < EXCEPTIONS_AT_MOST:
-        value = pending.pop(0)
-        if value is None or id(value) in seen:
-            continue
-        seen.add(id(value))
-        if _is_exception(value):
-            pending += [_cause_of(value), _context_of(value)]
-            value = _traceback_of(value)
-        frames += _of_traceback(value)
+    exceptions = _with_causes([value])[:EXCEPTIONS_AT_MOST] if _is_exception(value) else []
+    tracebacks = [_traceback_of(exception) for exception in exceptions] or [value]
+    frames = list(chain.from_iterable(map(_of_traceback, tracebacks)))
     half = FRAMES_AT_MOST // 2
     return frames if len(frames) <= FRAMES_AT_MOST else frames[:half] + frames[-half:]
+
+
+def _ended_frames(exception: BaseException, running: set[int]) -> list[FrameType]:
+    """The frames that an exception came through, and those that called them, without those with these ids."""
+    found: dict[int, FrameType] = {}
+    for inner, _ in _frames(exception):
+        frame: FrameType | None = inner
+        while frame is not None and not (id(frame) in running or id(frame) in found):
+            found[id(frame)] = frame
+            frame = frame.f_back
+    return list(found.values())
 
 
 def _of_traceback(traceback: TracebackType | None) -> Iterator[tuple[FrameType, int]]:

@@ -4,14 +4,25 @@ those that led to something. A server may have a task for each of thousands of c
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import chain, islice
+from itertools import chain, compress, islice
+from operator import attrgetter
 from types import FrameType
 
-from gputui.probe.objects.stacks import Namespace, RunningFrame, namespaces_of, of_the_program, with_variables
+from gputui.probe.objects import plain
+from gputui.probe.objects.stacks import (
+    Namespace,
+    RunningFrame,
+    function_at,
+    namespaces_of,
+    of_the_program,
+    place,
+    with_variables,
+)
 from gputui.probe.objects.threads import FRAME_STEPS, Threads
 from gputui.probe.pace.meter import Meter
 from gputui.probe.pace.turns import Turns
 from gputui.probe.search.search import VariableSearch
+from gputui.probe.search.variables import NamedValue
 from gputui.protocol.owners import Owner
 
 THREADS_AT_ONCE = 8
@@ -97,3 +108,14 @@ class OtherThreads:
                 self._owners.pop(ident, None)
                 self._rests[ident] = self._number + REST + (ident >> 12) % REST  # so that not all end in the same look
         return found
+
+
+def have(named: NamedValue, frames: list[FrameType], files: Mapping[str, str], meter: Meter) -> bool:
+    """Whether one of these frames has the value by its name and at its place; True if there is no time to tell."""
+    codes = list(map(attrgetter("f_code"), frames))  # told by their ids: a hash is one of the program's constants, too
+    wanted = function_at(named.where)
+    idents = {ident for ident, code in plain.by_id(codes).items() if function_at(place(code, "", files)) == wanted}
+    of_function = list(compress(frames, map(idents.__contains__, map(id, codes))))
+    if not meter.spend(FRAME_STEPS * len(of_function)):
+        return True
+    return any(running.variables.get(named.name) is named.value for running in with_variables(of_function))

@@ -15,6 +15,7 @@ from gputui.probe.objects.stacks import Namespace, global_variables, is_library,
 from gputui.probe.objects.torch_types import AnyObject
 from gputui.probe.pace.meter import Meter
 from gputui.probe.search.search import VariableSearch
+from gputui.probe.search.variables import NamedValue
 
 MODULES_AT_ONCE = 32
 """How many modules a look searches beside those in which earlier looks found tensors."""
@@ -59,10 +60,21 @@ class ProgramModules:
             before = search.finds
             namespace = Namespace("", is_function=False, variables=global_variables(variables))
             search.search([namespace], meter)
-            if search.finds > before or search.has_passed_over(namespace.variables.values()):
+            if search.finds > before or search.has_remembered(namespace.variables.values()):
                 self._with_tensors.add(name)
                 with_tensors.append(namespace)
         return with_tensors
+
+    def have(self, named: NamedValue) -> bool:
+        """Whether one of them has this value by this name: as a global or as an attribute of a class."""
+        variable, _, attribute = named.name.partition(".")
+        for name in (*self._own, *self._packages):
+            value = dict.get(_variables(sys.modules.get(name)), variable)
+            if attribute:
+                value = plain.namespace_of(value).get(attribute) if issubclass(type(value), type) else None
+            if value is named.value:
+                return True
+        return False
 
     def _note(self, running: list[dict[str, Any]]) -> None:
         """Update the names of the program's own modules and of installed ones."""

@@ -98,7 +98,8 @@ class VariableSearch:
         """Whether the objects on this level were made lately: their ids may be of freed objects that led to nothing."""
         self.seen: dict[int, Any] = {}
         """What was searched, by id: kept until the search is over, so that no other object gets its id."""
-        self._passed_over: set[int] = set()
+        self.remembered: set[int] = set()
+        """The ids of the remembered containers, read before the variables: what comes to one leads to tensors."""
         self._trees = Trees()
         memory.begin()
 
@@ -154,12 +155,12 @@ class VariableSearch:
     def pass_over(self, named: NamedValue, size: int, holder: AnyObject) -> None:
         """Do not search this container of so many elements: the caller reads its tensors, and hands them to `take`."""
         self.seen[id(named.value)] = named.value
-        self._passed_over.add(id(named.value))
+        self.remembered.add(id(named.value))
         self.containers.append(Container(named, size, holder))
 
-    def has_passed_over(self, values: Iterable[AnyObject]) -> bool:
-        """Whether one of these values is a container that was passed over."""
-        return not self._passed_over.isdisjoint(map(id, values))
+    def has_remembered(self, values: Iterable[AnyObject]) -> bool:
+        """Whether one of these values is a remembered container."""
+        return not self.remembered.isdisjoint(map(id, values))
 
     def take(self, named: NamedValue, found: Found) -> list[NamedValue]:
         """Add tensors that were found in this value; returns those that the search had not found before."""
@@ -261,10 +262,9 @@ class VariableSearch:
         """The trees and chains that lead farther than a search goes, by the name and place of their first object."""
         return self._trees.found
 
-    @staticmethod
-    def _come_again(value: AnyObject, kind: int, holder: int, trail: Trail) -> None:
+    def _come_again(self, value: AnyObject, kind: int, holder: int, trail: Trail) -> None:
         if kind not in REMEMBERED:
-            trail.come_again(value, holder, is_find=kind in LOOKED_FOR)
+            trail.come_again(value, holder, is_find=kind in LOOKED_FOR or id(value) in self.remembered)
 
     def _is_resting(self, value: AnyObject, size: int) -> bool:
         if self.is_thorough or self._are_new or not self._memory.led_to_nothing(value, size):

@@ -8,7 +8,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from itertools import compress, repeat
+from itertools import chain, compress, repeat
 from operator import not_
 from types import CoroutineType, FrameType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -100,6 +100,10 @@ class Suspended:
             tasks = of_classes(partial(gc.get_referrers, *classes), set(map(id, classes)))
             self._tasks, self._uses, self._rest = list(map(weakref.ref, tasks)), uses, REST
         return [task for task in map(weakref.ref.__call__, self._tasks) if task is not None]
+
+    def frames(self) -> list[FrameType]:
+        """The frames of those in which earlier looks found something."""
+        return list(chain.from_iterable(map(frames_of, self._alive())))
 
     def _alive(self) -> list[AnyObject]:
         values = [(ident, reference()) for ident, reference in self._known.items()]

@@ -1,7 +1,10 @@
 """The way up from tensors without a name, and what is remembered of it, for many habits of keeping tensors."""
 
+import asyncio
 import gc
+import sys
 import threading
+import types
 import warnings
 import weakref
 from collections import defaultdict, deque
@@ -262,6 +265,81 @@ def what_a_search_has_come_to_stays_remembered_wherever_it_is():
     Log.entries.clear()
     embedded.cache_clear()
     del add, holder, add_partly, slotted
+
+
+def many():
+    return [tensor() for _ in range(MANY)]
+
+
+def stay_remembered(idents, names):
+    """Whether the lists with these ids, which a look comes to by these names, are still known after some more."""
+    memory = Memory()
+    for collection in take_inventory(torch, memory=memory)["collections"]:
+        if collection.handles[-1].address in idents:
+            memory.remembered.keep(collection)
+    before = {keeper.named.name for keeper in memory.remembered.keepers()}
+    for _ in range(3):
+        take_inventory(torch, memory=memory)
+    return before == names == {keeper.named.name for keeper in memory.remembered.keepers()}
+
+
+@check
+def what_is_in_one_of_many_threads_stays_remembered():
+    done, ready = threading.Event(), threading.Semaphore(0)
+
+    def serve(in_thread):
+        ready.release()
+        done.wait()
+        return in_thread
+
+    def start():
+        kept = many()
+        threading.Thread(target=serve, args=(kept,)).start()
+        ready.acquire()
+        return id(kept)
+
+    newest = [start() for _ in range(MANY // 2)][-1]
+    try:
+        assert stay_remembered({newest}, {"in_thread"})
+    finally:
+        done.set()
+
+
+@check
+def what_is_in_one_of_many_tasks_stays_remembered():
+    async def answer(in_task):
+        await asyncio.sleep(0)
+        return in_task
+
+    def ask():
+        kept = many()
+        return asyncio.ensure_future(answer(kept)), id(kept)
+
+    async def serve():
+        tasks = dict(ask() for _ in range(MANY // 2))
+        await asyncio.sleep(0)
+        assert stay_remembered({tasks[max(tasks, key=id)]}, {"in_task"})
+        await asyncio.gather(*tasks)
+
+    asyncio.run(serve())
+
+
+@check
+def what_is_in_a_generator_or_in_a_module_without_a_running_function_stays_remembered():
+    def produce():
+        in_generator = many()
+        yield id(in_generator)
+        yield in_generator
+
+    sys.modules["kept_in"] = module = types.ModuleType("kept_in")
+    module.IN_MODULE, module.__file__ = many(), __file__
+    module.Log = type("Log", (), {"in_class": many(), "__module__": "kept_in"})
+    generator = produce()
+    idents = {next(generator), id(module.IN_MODULE), id(module.Log.in_class)}
+    try:
+        assert stay_remembered(idents, {"in_generator", "IN_MODULE", "Log.in_class"})
+    finally:
+        del sys.modules["kept_in"]
 
 
 @check

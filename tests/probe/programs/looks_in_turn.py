@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from collections import Counter
 
 warnings.simplefilter("ignore")
 
@@ -132,6 +133,56 @@ def lists_of_a_dictionary_are_read_one_by_one_and_what_is_new_in_each_comes_firs
 
 def row():
     return torch.ones(100, 100, device="cuda")
+
+
+@check
+def a_list_has_the_name_of_the_function_that_made_it_in_the_memory_of_an_earlier_one():
+    looks = Looks()
+
+    def train():
+        losses = [row() for _ in range(40)]
+        assert set(elements_of(looks)) == {"losses"}
+        return id(losses)
+
+    def validate(address):
+        kept = [[]]
+        while id(kept[-1]) != address and len(kept) < 10_000:
+            kept.append([])
+        images = kept.pop()
+        assert id(images) == address
+        images += [row() for _ in range(40)]
+        return elements_of(looks)
+
+    assert validate(train()) == {"images": 40}
+
+
+@check
+def a_list_that_got_another_variable_loses_the_name_of_its_first():
+    looks = Looks()
+    history = [row() for _ in range(40)]
+    assert elements_of(looks) == {"history": 40}
+    archive, history = history, [row() for _ in range(4)]
+    assert elements_of(looks) == {"archive": 40, "history": 4}
+    del archive, history
+
+
+@check
+def a_list_that_outlives_its_function_has_the_name_of_what_holds_it():
+    looks, holder = Looks(), Holder(8, 8)
+
+    def train():
+        holder.kept = losses = [row() for _ in range(40)]
+        assert elements_of(looks)["losses"] == len(losses)
+
+    train()
+    assert elements_of(looks)["holder.kept"] == 40
+
+
+def elements_of(looks):
+    """How many elements each list has by the names of the second of two looks: the first remembers the list."""
+    looks.take()
+    owners = looks.take()["owners"].values()
+    return Counter(name.partition("[")[0] for name in owners if "[" in name)
 
 
 @check
