@@ -52,6 +52,28 @@ def test_without_a_runtime_folder_the_socket_is_in_tmp(python: Python, runtime_d
     assert not path.exists()
 
 
+READ_ONLY = """
+    mkdir -m 700 gputui
+    mount --bind "$XDG_RUNTIME_DIR" "$XDG_RUNTIME_DIR"
+    mount -o remount,bind,ro "$XDG_RUNTIME_DIR"
+    exec "$0" "$@"
+"""
+
+
+@pytest.mark.root
+@pytest.mark.needs("unshare")
+def test_a_folder_of_sockets_that_cannot_be_written_is_passed_over(python: Python, sockets: Path) -> None:
+    """As in a container with the host's runtime folder mounted read-only: a program of the host has made it."""
+    command = ["unshare", "--mount", "sh", "-e", "-c", 'cd "$XDG_RUNTIME_DIR"' + READ_ONLY]
+    child = python.run([*command, python.path, "-c", textwrap.dedent(WAITING)])
+    path = Path(child.expect("ready").split(maxsplit=1)[1])
+    assert path.parent == Path(f"/tmp/gputui-{os.getuid()}")
+    assert not list(sockets.iterdir())
+    assert attach(str(child.pid), "--once")[0] == 0
+    child.say("end")
+    assert (child.ended(), child.errors) == (0, "")
+
+
 SUBINTERPRETERS = """
     import gputui.probe, sys
     try:

@@ -121,14 +121,15 @@ def _socket_folder() -> str:
 
 
 def _trouble_of(folder: str) -> str | None:
-    """Why a folder cannot be made, as in $XDG_RUNTIME_DIR of a session that has ended; None if it is there."""
+    """Why no file can be made in a folder, as in $XDG_RUNTIME_DIR of a session that has ended; None if one can."""
     try:
         _create_safely(folder)
     except OSError as error:
         if error.errno is None:  # the folder is there and cannot be trusted
             raise
         return error.strerror
-    return None
+    is_of_another = os.geteuid() != os.getuid()  # otherwise plainly: older containers refuse the newer system call
+    return None if os.access(folder, os.W_OK, effective_ids=is_of_another) else "not writable"
 
 
 def _create_safely(folder: str) -> None:
