@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import _socket  # `socket` wraps it in enums and costs 7 ms
-import errno
 import os
 
 from gputui import __version__
-from gputui.probe.guards.descriptors import Descriptor
+from gputui.probe.guards.descriptors import SHORTAGES, Descriptor
 from gputui.protocol import frames, places
 
 _BACKLOG = 8
-_SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class ShortageError(Exception):
@@ -43,7 +41,7 @@ class Listener:
         try:
             fd, _ = self._socket._accept()  # type: ignore[attr-defined]  # `socket.accept` uses it
         except OSError as error:
-            if error.errno in _SHORTAGES:
+            if error.errno in SHORTAGES:
                 raise ShortageError from error
             return None
         try:
