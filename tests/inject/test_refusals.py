@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from gputui.inject import checks, refusals
-from gputui.inject.process.process_facts import Caller, Facts, ranks_of
+from gputui.inject.process import process_facts
+from gputui.inject.process.process_facts import Caller, Facts, ranks_of, workers_of
 from gputui.inject.refusals import Refused
 from gputui.sources.probe.loading import CannotLoadError, check
 from tests.attach.children import REPOSITORY, Python, as_another_user, wait_until
@@ -121,6 +122,43 @@ def test_a_launcher_with_pytorch_is_refused_while_its_ranks_run(torch_python: Py
     assert (refusal.rule, refusal.remedies) == ("launcher", (f"gputui attach --job {launcher.pid}",))
     (rank,) = ranks_of(launcher.pid)
     assert ranks_of(rank) == []
+
+
+STARTED_FROM_A_RANK = """
+import os, subprocess, sys, torch
+gpu, number, is_on_gpu = sys.argv[1:]
+use_gpu = f"import mmap, os; gpu = mmap.mmap(os.open({gpu!r}, os.O_RDONLY), 0, prot=mmap.PROT_READ)"
+exec(use_gpu)
+os.environ["LOCAL_RANK"] = "0"
+other = f"import torch; {use_gpu if is_on_gpu else 'pass'}; print('ready', flush=True); input()"
+subprocess.run([sys.executable, "-c", other], env={**os.environ, "LOCAL_RANK": number})
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "is_other_on_gpu", "ranks"),
+    [
+        pytest.param("1", "", 2, id="the first rank has started the second, as under Lightning"),
+        pytest.param("0", "", 1, id="a data loader's worker has the number of its rank"),
+        pytest.param("0", "yes", 0, id="a launcher that has counted the GPUs"),
+    ],
+)
+def test_a_rank_that_has_started_processes_is_told_from_a_launcher(
+    torch_python: Python, monkeypatch: pytest.MonkeyPatch, number: str, is_other_on_gpu: str, ranks: int
+) -> None:
+    gpu = torch_python.folder / "nvidia0"
+    gpu.write_bytes(b"registers")
+    monkeypatch.setattr(process_facts, "_GPUS", (str(gpu),))
+    child = torch_python.fork(STARTED_FROM_A_RANK, str(gpu), number, is_other_on_gpu)
+    child.expect("ready")
+    workers = workers_of(child.pid)
+    if ranks == 0:
+        assert refused(child.pid).rule == "launcher"
+        assert ranks_of(child.pid) == workers != [child.pid]
+    else:
+        assert checks.examine(child.pid).facts.pid == child.pid
+        assert ranks_of(child.pid) == []
+        assert (workers[0], len(workers)) == (child.pid, ranks)
 
 
 @pytest.mark.root

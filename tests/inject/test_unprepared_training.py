@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from gputui.inject.process.process_facts import workers_of
 from tests.attach.children import PASSED_OVER, Python
 from tests.attach.command import attach
 from tests.attach.small_training import FOR_EVER, TRAINING
@@ -62,3 +63,27 @@ def test_one_answer_puts_the_probe_into_all_ranks_of_a_job(torch_python: Python)
     assert (status, errors.count("\n")) == (0, 1), errors
     (torch_python.folder / "done").touch()
     assert launcher.ended() == 0
+
+
+def test_a_first_rank_that_started_the_second_is_in_its_job(torch_python: Python) -> None:
+    """As under Lightning, where it sets its own number after its start."""
+    start = """
+import os, subprocess, sys
+if "LOCAL_RANK" not in os.environ:
+    subprocess.Popen([sys.executable, "train.py"], env={**os.environ, "RANK": "1", "LOCAL_RANK": "1"})
+    os.environ.update(RANK="0", LOCAL_RANK="0")
+"""
+    child = torch_python.fork(start + RANK, WORLD_SIZE="2")
+    assert {child.expect("rank"), child.expect("rank")} == {"0", "1"}
+    job = ("--job", str(child.pid))
+    status, output, errors = attach(*job, "--once", "--yes")
+    assert (status, errors) == (0, "")
+    assert all(f"rank {rank} of 2" in output for rank in (0, 1))
+    assert attach(*job, "--detach")[::2] == (0, "")
+    first, second = map(str, workers_of(child.pid))
+    for rank, pid in ((1, second), (0, first)):
+        status, output, errors = attach(pid, "--once", "--yes")
+        assert (status, errors) == (0, "")
+        assert f"rank {rank} of 2" in output
+    (torch_python.folder / "done").touch()
+    assert child.ended() == 0

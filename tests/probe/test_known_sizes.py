@@ -27,7 +27,7 @@ def torch_with(capability=(9, 0), *, is_initialized=True, autocast=False):
         autocast_increment_nesting=lambda: autocast + 1,
         autocast_decrement_nesting=lambda: autocast,
         is_autocast_cache_enabled=lambda: True,
-        get_autocast_gpu_dtype=Float16,
+        get_autocast_dtype={"cuda": Float16()}.get,
         _C=SimpleNamespace(_cuda_getDevice=lambda: 1),
     )
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gputui.errors import GputuiError
 from gputui.sources.probe import listing
 from tests.attach.children import LIMIT_S, Child, Python, wait_until
 from tests.attach.command import attach
@@ -41,6 +42,60 @@ def test_sixty_four_descriptors_are_enough(python: Python) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+OUT_OF_DESCRIPTORS = """
+    import gputui.probe, os, resource, sys
+
+    def fill():
+        while True:
+            held.append(os.open("/dev/null", os.O_RDONLY))
+
+    print("ready", flush=True)
+    if sys.stdin.readline() == "import\\n":
+        import torch
+    resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
+    for _ in range(3):
+        held = []
+        try:
+            fill()
+        except OSError:
+            print("full", flush=True)
+        sys.stdin.readline()
+        for descriptor in held:
+            os.close(descriptor)
+        print("free", flush=True)
+        sys.stdin.readline()
+"""
+
+
+def test_a_viewer_stays_attached_while_the_program_has_no_descriptor_left(python: Python) -> None:
+    child = python.start(OUT_OF_DESCRIPTORS)
+    child.expect("ready")
+    with child.attach() as client:
+        for _ in range(3):
+            child.say("")
+            child.expect("full")
+            assert client.statistics().devices == ()
+            assert client.greeting.command.endswith("train.py")
+            child.say("")
+            child.expect("free")
+
+
+def test_moments_without_descriptors_do_not_switch_the_probe_off(torch_python: Python) -> None:
+    """What a probe needs for PyTorch it imports late, from files."""
+    child = torch_python.start(OUT_OF_DESCRIPTORS)
+    child.expect("ready")
+    for line in ("import", "", ""):
+        with child.attach() as client:
+            child.say(line)
+            child.expect("full")
+            with pytest.raises(GputuiError, match="Too many open files"):
+                client.statistics()
+        child.say("")
+        child.expect("free")
+    with child.attach() as client:
+        assert client.statistics().devices == ()
+
+
 @pytest.mark.parametrize("runtime_dir", ["", "/nowhere", "/proc", "relative"])
 def test_without_a_runtime_folder_the_socket_is_in_tmp(python: Python, runtime_dir: str) -> None:
     child = python.start(WAITING, XDG_RUNTIME_DIR=runtime_dir, HOME="/proc")
@@ -50,6 +105,28 @@ def test_without_a_runtime_folder_the_socket_is_in_tmp(python: Python, runtime_d
     child.say("end")
     assert (child.ended(), child.errors) == (0, "")
     assert not path.exists()
+
+
+READ_ONLY = """
+    mkdir -m 700 gputui
+    mount --bind "$XDG_RUNTIME_DIR" "$XDG_RUNTIME_DIR"
+    mount -o remount,bind,ro "$XDG_RUNTIME_DIR"
+    exec "$0" "$@"
+"""
+
+
+@pytest.mark.root
+@pytest.mark.needs("unshare")
+def test_a_folder_of_sockets_that_cannot_be_written_is_passed_over(python: Python, sockets: Path) -> None:
+    """As in a container with the host's runtime folder mounted read-only: a program of the host has made it."""
+    command = ["unshare", "--mount", "sh", "-e", "-c", 'cd "$XDG_RUNTIME_DIR"' + READ_ONLY]
+    child = python.run([*command, python.path, "-c", textwrap.dedent(WAITING)])
+    path = Path(child.expect("ready").split(maxsplit=1)[1])
+    assert path.parent == Path(f"/tmp/gputui-{os.getuid()}")
+    assert not list(sockets.iterdir())
+    assert attach(str(child.pid), "--once")[0] == 0
+    child.say("end")
+    assert (child.ended(), child.errors) == (0, "")
 
 
 SUBINTERPRETERS = """

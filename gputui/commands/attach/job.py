@@ -28,8 +28,13 @@ def processes_of_job(job: str, hosts: Sequence[str], *, with_probe: bool) -> lis
 
 
 def _below(launcher: int, *, with_probe: bool) -> list[int]:
-    """The processes that a launcher started which have a probe, and, unless `with_probe`, those that can get one."""
-    ranks = {*listing.children_with_probes(launcher), *([] if with_probe else workers_of(launcher))}
+    """The processes that a launcher started which have a probe, and, unless `with_probe`, those that can get one.
+
+    A first rank that has launched the others is always one of them.
+    """
+    workers = workers_of(launcher)
+    first = {launcher}.intersection(workers)
+    ranks = {*listing.children_with_probes(launcher), *(first if with_probe else workers)}
     if not ranks and ProcFs().stat(launcher) is None:
         cause = f"There is no process {launcher} here."
         raise GputuiError(cause, "`gputui attach` lists the processes you can attach to.")

@@ -13,6 +13,7 @@ from gputui.inject.process.images import Mapping, mappings
 CAP_SYS_PTRACE = 1 << 19
 YAMA_FILE = "/proc/sys/kernel/yama/ptrace_scope"
 _TORCH = ("/libtorch_python.so", "/libtorch_cpu.so", "/libtorch.so")
+_GPUS = ("/dev/nvidia", "/dev/kfd")
 _MAX_DESCENDANTS = 500
 _MOST_ANCESTORS = 16
 ENGINE_TITLES = ("VLLM::EngineCore", "VLLM::Worker", "sglang::scheduler")
@@ -128,19 +129,31 @@ def has_torch(mapped: list[Mapping]) -> bool:
 def workers_of(pid: int) -> list[int]:
     """The processes that do a launcher's work: its ranks, otherwise the descendants that have loaded PyTorch.
 
-    Processes that these have started, such as the workers of a data loader, are left out.
+    Processes that these have started, such as the workers of a data loader, are left out. A first rank that has started
+    the others, as under Lightning, is one of them.
     """
     loaded = [child for child in _descendants(pid) if has_torch(_mapped(child) or [])]
-    workers = [child for child in loaded if "LOCAL_RANK" in _environment(child)] or loaded
+    numbers = {child: number for child in loaded if (number := _environment(child).get("LOCAL_RANK")) is not None}
+    first = [pid] if _is_first_rank(pid, numbers) else []
+    workers = [child for child, number in numbers.items() if not first or number != "0"] if numbers else loaded
     below = {descendant for worker in workers for descendant in _descendants(worker)}
-    return [worker for worker in workers if worker not in below]
+    return [*first, *(worker for worker in workers if worker not in below)]
+
+
+def _is_first_rank(pid: int, numbers: dict[int, str]) -> bool:
+    """Whether a process trains beside those that it has started, which have these numbers (LOCAL_RANK).
+
+    What it has set itself is not in /proc. A worker of its data loader has its number, too, but uses no GPU.
+    """
+    gpu_users = {one for one in (pid, *numbers) for mapping in _mapped(one) or [] if mapping.path.startswith(_GPUS)}
+    rivals = gpu_users if pid in gpu_users else numbers
+    return bool(numbers) and has_torch(_mapped(pid) or []) and "0" not in map(numbers.get, rivals)
 
 
 def ranks_of(pid: int) -> list[int]:
     """The ranks of the job that a process has launched: torchrun itself loads PyTorch too, but trains nothing."""
-    if "LOCAL_RANK" in _environment(pid):
-        return []
-    return [worker for worker in workers_of(pid) if "LOCAL_RANK" in _environment(worker)]
+    workers = [] if "LOCAL_RANK" in _environment(pid) else workers_of(pid)
+    return [worker for worker in workers if pid not in workers and "LOCAL_RANK" in _environment(worker)]
 
 
 def engines_of(pid: int) -> list[int]:

@@ -34,7 +34,8 @@ def autocast_copies(torch: Torch, storages: Iterable[dict[str, Any]]) -> list[di
     """
     if not (_is_inside_autocast(torch) and torch.is_autocast_cache_enabled()):
         return []
-    dtype = torch.get_autocast_gpu_dtype()
+    is_old = not hasattr(torch, "get_autocast_dtype")  # before PyTorch 2.4; newer ones warn of the other function
+    dtype = torch.get_autocast_gpu_dtype() if is_old else torch.get_autocast_dtype("cuda")
     copies: dict[tuple[int, int], str] = {}
     for storage in storages:
         if storage["category"] in WEIGHTS and storage["dtype"] == "float32" and storage["device"] >= 0:

@@ -2,7 +2,8 @@
 
 Two kinds of exceptions are told apart. One that a signal handler of the program has raised (Ctrl-C, a time limit) goes
 on to the program, as it would have without the probe. One of the probe's own ends here: viewers get a sentence about
-it, and after the second of the same type from the same line, that part of the probe is switched off.
+it, and after the second of the same type from the same line, that part of the probe is switched off. The depth of the
+program's recursion and its lack of descriptors or memory pass, and do not count.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]  # `signal` calls the handlers' own `__hash__`
 import os
 from types import FunctionType, MethodType
+
+from gputui.probe.guards.descriptors import SHORTAGES
 
 TYPE_CHECKING = False  # `typing` and `collections.abc` cost more to import than all of this
 if TYPE_CHECKING:
@@ -68,8 +71,9 @@ class Part:
         self.failures += 1
         self.words = words_of(error)
         kind = type(error).__name__, _read(_place, error, _NO_PLACE)
-        is_depth = isinstance(error, RecursionError)  # the program's depth decides where it is raised
-        self.is_off = self.is_off or (kind in self._kinds and not is_depth)
+        is_shortage = isinstance(error, OSError) and error.errno in SHORTAGES
+        passes = is_shortage or isinstance(error, RecursionError)  # the program's depth decides where it is raised
+        self.is_off = self.is_off or (kind in self._kinds and not passes)
         self._kinds.add(kind)
         once = f"{self.name} have failed: {self.words[:_MAX_IN_SENTENCE]} ({kind[1]})."
         twice = " It was the second time, so they are switched off for as long as this program runs."

@@ -11,6 +11,8 @@ TYPE_CHECKING = False  # `typing` and `collections.abc` cost more to import than
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+"""The program or the machine has no descriptor or memory left for the probe at this moment."""
 _SO_COOKIE = 57
 """Socket option of Linux 4.12 and newer: a number that no other socket gets until the machine is restarted."""
 

@@ -45,7 +45,7 @@ IN_BACKWARD = (
 )
 VARIABLES_UNKNOWN = "This Python's local variables cannot be read safely: only global variables were looked at."
 
-UNFORESEEN = (RuntimeError, TypeError, ValueError, AttributeError, LookupError, ReferenceError, AssertionError)
+UNFORESEEN = (RuntimeError, TypeError, ValueError, AttributeError, LookupError, ReferenceError, AssertionError, Warning)
 
 # What share of the time that is left the search, the modules and a scan may take: the rest is for the tensors.
 SEARCH_SHARE = 0.5
@@ -73,6 +73,7 @@ class InventoryRun:
         self._roots = containers.Roots([], [], [], [], [])
         self._collections: list[remembered.Collection] = []
         self._lines: lines.Wanted | None = None
+        self._known_sizes: list[dict[str, Any]] = []
         self._attributes = AttributeReader()
         classifier = TypeClassifier(torch)
         self._heap = Heap(classifier)
@@ -135,6 +136,7 @@ class InventoryRun:
         self._attempt(self._read_remembered_on)
         self._attempt(self._describe_containers)
         self._attempt(self._collect_lines)
+        self._attempt(self._record_known_sizes)
         return self._fields()
 
     def _records_owned(self) -> bool:
@@ -145,16 +147,12 @@ class InventoryRun:
             return not self._meter.is_over
 
     def _fields(self) -> dict[str, Any]:
-        storages = list(self._ledger.entries.values())
         return {
-            "storages": storages,
+            "storages": list(self._ledger.entries.values()),
             "how": self._method,
             "problems": self._problems,
             "is_complete": self._meter.is_complete,
-            "known_sizes": [
-                *known_sizes.known_sizes(self._torch, self._ledger.devices(), storages),
-                *self._memory.buckets.known_sizes(self._torch, self._memory.trees.wrappers),
-            ],
+            "known_sizes": self._known_sizes,
             "by_address": self._ledger.entries,
             "known": self._reading.known,
             "graph": self._saved.graph(),
@@ -304,6 +302,11 @@ class InventoryRun:
             self._collections = remembered.collections(search.containers)
             models = [*search.modules, *search.optimizers]
             self._roots = containers.roots(search.tensors, models, search.exceptions, self._gradients.have_graphs)
+
+    def _record_known_sizes(self) -> None:
+        ledger, memory = self._ledger, self._memory
+        self._known_sizes += known_sizes.known_sizes(self._torch, ledger.devices(), ledger.entries.values())
+        self._known_sizes += memory.buckets.known_sizes(self._torch, memory.trees.wrappers)
 
     def _collect_lines(self) -> None:
         self._lines = lines.wanted(

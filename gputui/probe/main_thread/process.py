@@ -105,5 +105,8 @@ def _number(names: tuple[str, ...]) -> int | None:
 
 
 def _command() -> str:
-    words = read_file("/proc/self/cmdline").rstrip(b"\0").split(b"\0")
-    return " ".join(os.fsdecode(word) for word in words).encode("utf-8", "replace").decode()[:MAX_COMMAND]
+    try:
+        words = [os.fsdecode(word) for word in read_file("/proc/self/cmdline").rstrip(b"\0").split(b"\0")]
+    except OSError:  # the program has no descriptor left at this moment, or there is no /proc
+        words = list(filter(None, map(plain.name_of, getattr(sys, "argv", ()))))
+    return " ".join(words).encode("utf-8", "replace").decode()[:MAX_COMMAND]

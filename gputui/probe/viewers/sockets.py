@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import _socket  # `socket` wraps it in enums and costs 7 ms
-import errno
 import os
 
 from gputui import __version__
-from gputui.probe.guards.descriptors import Descriptor
+from gputui.probe.guards.descriptors import SHORTAGES, Descriptor
 from gputui.protocol import frames, places
 
 _BACKLOG = 8
-_SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class ShortageError(Exception):
@@ -43,7 +41,7 @@ class Listener:
         try:
             fd, _ = self._socket._accept()  # type: ignore[attr-defined]  # `socket.accept` uses it
         except OSError as error:
-            if error.errno in _SHORTAGES:
+            if error.errno in SHORTAGES:
                 raise ShortageError from error
             return None
         try:
@@ -121,14 +119,15 @@ def _socket_folder() -> str:
 
 
 def _trouble_of(folder: str) -> str | None:
-    """Why a folder cannot be made, as in $XDG_RUNTIME_DIR of a session that has ended; None if it is there."""
+    """Why no file can be made in a folder, as in $XDG_RUNTIME_DIR of a session that has ended; None if one can."""
     try:
         _create_safely(folder)
     except OSError as error:
         if error.errno is None:  # the folder is there and cannot be trusted
             raise
         return error.strerror
-    return None
+    is_of_another = os.geteuid() != os.getuid()  # otherwise plainly: older containers refuse the newer system call
+    return None if os.access(folder, os.W_OK, effective_ids=is_of_another) else "not writable"
 
 
 def _create_safely(folder: str) -> None:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from gputui import environment
 from gputui.errors import GputuiError
 from gputui.inject.process.foreign_files import ForeignFolder, has_same_files, root_of
+from gputui.inject.process.process_facts import workers_of
 from gputui.protocol import places
 from gputui.sources.at_once import at_once
 from gputui.sources.probe import socket_folders
@@ -218,7 +219,7 @@ def _connected(folder: ForeignFolder, owner: int, name: str, pid: int, status: S
 
 def _without_probe(pid: int, command: str) -> CannotAttachError:
     children = list(map(str, children_with_probes(pid)))
-    if children:
+    if children and pid not in workers_of(pid):
         cause = f"Process {pid} has no probe, but processes that it started have one."
         return CannotAttachError(cause, _for_children(command, children))
     if _environment_of(pid).get(environment.PROBE) == "0":

@@ -486,4 +486,36 @@ def variables_of_closures_are_read_through_their_cells():
     assert names[0].startswith("held (manners.py:")
 
 
+@check
+def the_program_gets_no_warning():
+    model, *rest = small_training()
+    with warnings.catch_warnings(record=True) as shown, torch.autocast(DEVICE, torch.bfloat16):
+        warnings.simplefilter("always")
+        for how in WAYS:
+            assert take_inventory(torch, how)["problems"] == []
+    assert shown == []
+    del model, rest
+
+
+@check
+def known_sizes_that_cannot_be_read_cost_no_tensors():
+    tensor = torch.zeros(4, device=DEVICE)
+    asked = torch.is_autocast_cache_enabled
+
+    def warn():
+        raise FutureWarning("is_autocast_cache_enabled is deprecated")
+
+    with torch.autocast(DEVICE, torch.bfloat16):
+        torch.is_autocast_cache_enabled = warn
+        try:
+            inventory = take_inventory(torch)
+        finally:
+            torch.is_autocast_cache_enabled = asked
+    assert inventory["storages"]
+    if ON_CUDA:
+        (problem,) = inventory["problems"]
+        assert problem.startswith("A part of the inventory could not be read (record_known_sizes: FutureWarning: ")
+    del tensor
+
+
 run()
