@@ -61,7 +61,7 @@ class Height(NamedTuple):
 
     def in_place_of(self, top: Height | None) -> Height | None:
         """That of the top look if this look replaces `top` as the picture of the top of a step; None if it does not."""
-        if top is None or not 0 <= self.time - top.time <= TOP_LASTS_S:
+        if top is None or abs(self.time - top.time) > TOP_LASTS_S:  # a clock may be set back
             return self
         if self.allocated_bytes < TOP_SHARE * top.allocated_bytes:
             return None
