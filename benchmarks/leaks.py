@@ -134,11 +134,12 @@ def watch(arguments: list[str], seconds: float) -> tuple[list[str], list[Line]]:
         command = ["setpriv", "--pdeathsig", "KILL", python, "-W", "ignore", *arguments]
         process = subprocess.Popen(command, env=variables, stdout=output, text=True)
         try:
-            client = None
+            client, leaked_s = None, 0.0
             while client is None:
-                time.sleep(1.0 if os.fstat(output.fileno()).st_size == 0 else LEAKS_FOR_S)
+                time.sleep(1.0)
+                leaked_s += os.fstat(output.fileno()).st_size > 0  # its first line says that it begins
                 with suppress(CannotAttachError):
-                    client = attach(process.pid) if os.fstat(output.fileno()).st_size else None
+                    client = attach(process.pid) if leaked_s >= LEAKS_FOR_S else None
                 if process.poll() is not None:
                     sys.exit(f"{' '.join(arguments)} has ended with status {process.returncode}.")
             reader = Reader()
