@@ -210,7 +210,7 @@ class InventoryRun:
         memory.nameless.note_owners(memory.trees, self._search.optimizers)
 
     def _read_remembered(self, tasks: list[Callable[[], list[FrameType]]]) -> None:
-        """Begin to read them. `tasks`: the stacks of those that this look may have no time for."""
+        """Begin to read the remembered containers. `tasks`: functions that read the stacks of further asyncio tasks."""
         meter, remembered = self._meter.part(SEARCH_SHARE), self._memory.remembered
         for keeper in remembered.keepers():
             is_variable = keeper.holder is None and "[" not in keeper.named.name
@@ -220,7 +220,7 @@ class InventoryRun:
                 self._reading.begin(keeper, meter)
 
     def _is_in_a_namespace(self, named: NamedValue, tasks: list[Callable[[], list[FrameType]]], meter: Meter) -> bool:
-        """Whether its variable still has this value, also in threads and modules to which this look may not come."""
+        """Whether the variable still has this value, also in threads and modules that this look may not come to."""
         if stacks.have_variable(self._namespaces, named.name, named.where, named.value):
             return True
         if not named.where:

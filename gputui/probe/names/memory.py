@@ -75,9 +75,9 @@ class Memory:
         self.entries: dict[int, dict[str, Any]] = {}
         """The storages of the last looks, by address."""
         self._exceptions: dict[tuple[str, str], list[Handle]] = {}
-        """The exceptions that keep storages, by what the owners of these storages say of them."""
+        """The exceptions that keep storages, by (exception, holder): the two fields by which owners name them."""
         self._freed: set[tuple[str, str]] = set()
-        """Those of which this look has found none any more."""
+        """The keys of `_exceptions` whose exceptions are all gone, as this look has found."""
         self.graph_sizes: dict[tuple[int, str], tuple[int, int]] = {}
         """(operations, graphs) of graphs that a container keeps, by its id and name: see `containers.add_graphs`."""
         self.calls: dict[str, list[str]] = {}

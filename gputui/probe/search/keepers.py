@@ -87,7 +87,7 @@ class Keepers:
         }
         """The names of a notebook's cells, by the names of their files."""
         self.exceptions: dict[tuple[str, str], list[Handle]] = {}
-        """The exceptions that were read, by what the owners of what they keep say of them."""
+        """The exceptions that were read, by (exception, holder): the two fields by which owners name an exception."""
 
     def variables(self, frames: list[stacks.RunningFrame]) -> list[Namespace]:
         """The variables of the program itself, without those in which IPython keeps outputs."""
